@@ -1,0 +1,32 @@
+"""Audit a reward model: run it once over preference data, do the arithmetic, show a page.
+
+>>> from lib import load_items, load_model, extract
+>>> items = load_items("stimuli/controlled")
+>>> run = extract(load_model("smol-armo"), items)
+>>> table = lib.stats.validity(run)
+>>> lib.charts.validity(table)
+
+Data flows one way: Items → Run → Table → Chart → Page. Importing this package imports
+nothing heavy; each name is fetched when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+_FUNCTIONS = {"load_items": "lib.data", "load_model": "lib.models", "extract": "lib.extraction"}
+_MODULES = ("charts", "data", "extraction", "models", "planted", "report", "stats", "training")
+
+__all__ = ["extract", "load_items", "load_model"]
+
+
+def __getattr__(name: str):
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"lib.{name}")
+    raise AttributeError(f"module 'lib' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *_FUNCTIONS, *_MODULES])

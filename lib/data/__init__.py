@@ -1,0 +1,76 @@
+"""Preference data as Items and Comparisons: ``load_items`` is the one way in.
+
+======================  ==================================================================
+name                    what
+======================  ==================================================================
+``hh-rlhf[/part]``      helpfulness and harmlessness dialogues (parts: harmless-base, …)
+``stimuli/controlled``  pairs of our own that vary one concept
+``stimuli/holistic``    pairs of our own in which several qualities move together
+``stimuli/probes``      pairs of our own that vary a surface feature
+``file:PATH``           JSON Lines, JSON, Parquet or CSV with prompt, chosen, rejected
+======================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lib.data import file, hh_rlhf, stimuli
+from lib.data.items import Items, prompt_hash
+from lib.errors import DataError, unknown
+
+__all__ = ["NAMES", "Items", "load_items", "prompt_hash"]
+
+NAMES = (
+    "hh-rlhf",
+    *(f"hh-rlhf/{part}" for part in hh_rlhf.PARTS),
+    *(f"stimuli/{part}" for part in stimuli.SETS),
+    "file:PATH",
+)
+
+
+def load_items(
+    name: str,
+    *,
+    split: str = "test",
+    source: str | Path | None = None,
+    limit: int = 0,
+    seed: int = 0,
+    order: str = "sample",
+) -> Items:
+    """Load a preference set.
+
+    Parameters
+    ----------
+    name
+        One of the names above.
+    split
+        Where the set has splits.
+    source
+        A folder that holds the set's files in their published layout. Without it they come
+        from the hub at a pinned revision. Stimuli and files need none.
+    limit
+        At most this many items; 0 for all.
+    seed
+        Seed of the sample that ``limit`` takes.
+    order
+        ``"sample"`` (seeded, across the whole set) or ``"head"`` (the first ones).
+
+    Raises
+    ------
+    DataError
+        For an unknown name, a source that lacks the files, or rows that can't be used.
+    """
+    source = None if source in (None, "") else str(source)
+    return _load(name, split, source).take(limit, order, seed)
+
+
+def _load(name: str, split: str, source: str | None) -> Items:
+    family, _, part = name.partition("/")
+    if name.startswith("file:"):
+        return file.load(name, name.removeprefix("file:"))
+    if family == "hh-rlhf":
+        return hh_rlhf.load(name, part or None, split=split, source=source)
+    if family == "stimuli" and part in stimuli.SETS:
+        return stimuli.load(name, part)
+    raise unknown("dataset", name, NAMES, DataError)

@@ -1,0 +1,80 @@
+"""Stimuli: pairs written for this project in which one thing varies.
+
+``stimuli/controlled`` varies one concept and holds the rest, ``stimuli/holistic`` moves
+several qualities together as natural data does, ``stimuli/probes`` varies a surface feature
+with content held equal. Each YAML file of a set holds one concept::
+
+    concept: correctness
+    what: One sentence saying what varies.
+    pairs:
+      - kind: science
+        prompt: a text, or a list of {role, content} turns
+        high: the response with more of the concept
+        low: the response with less
+
+What each pair must hold constant is measured by ``lib.data.stimuli.proxies``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from lib.data.items import Builder, Items
+from lib.errors import DataError, unknown
+from lib.paths import STIMULI
+
+SETS = ("controlled", "holistic", "probes")
+ABOUT = {
+    "licence": "MIT",
+    "origin": "written for this project",
+    "citation": "this project",
+}
+
+
+def documents(name: str) -> dict[str, dict]:
+    """The parsed YAML files of a set, by file stem."""
+    if name not in SETS:
+        raise unknown("stimulus set", name, SETS, DataError)
+    return {path.stem: read(path) for path in sorted((STIMULI / name).glob("*.yaml"))}
+
+
+def read(path: Path) -> dict:
+    """One YAML file, checked for its keys.
+
+    Raises
+    ------
+    DataError
+        For YAML that doesn't parse, or a pair without prompt, high or low.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise DataError(f"YAML in {path.name}", str(error), "Mend the file.") from None
+    if not isinstance(document, dict) or not {"concept", "pairs"} <= set(document):
+        raise DataError(f"keys concept and pairs in {path.name}", "others", "Mend the file.")
+    for number, pair in enumerate(document["pairs"], 1):
+        lacking = [key for key in ("prompt", "high", "low") if not pair.get(key)]
+        if lacking:
+            raise DataError(
+                f"prompt, high and low in pair {number} of {path.name}",
+                f"no {', '.join(lacking)}",
+                "Mend the pair.",
+            )
+    return document
+
+
+def load(name: str, part: str) -> Items:
+    """Items of a set; criterion and subset are the concept of each pair."""
+    builder = Builder(name)
+    for stem, document in documents(part).items():
+        concept = document["concept"]
+        for number, pair in enumerate(document["pairs"], 1):
+            builder.add(
+                f"{stem}/{number}",
+                pair["prompt"],
+                [pair["high"], pair["low"]],
+                [(0, 1, concept, concept)],
+            )
+    return builder.build(ABOUT)

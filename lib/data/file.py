@@ -1,0 +1,131 @@
+"""``file:PATH``: preference data of the user's own, as JSON Lines, JSON, Parquet or CSV.
+
+=============  ==============================================================
+column         content
+=============  ==============================================================
+``prompt``     a text, or a list of ``{"role", "content"}`` turns
+``chosen``     a text, or a list of texts: each is preferred to each rejected
+``rejected``   a text, or a list of texts
+``subset``     optional: a name to report by
+``criterion``  optional: what the choice was made by
+``ratings``    optional: one ``{attribute: number}`` a response, chosen first
+=============  ==============================================================
+
+In CSV, lists and turns are written as JSON. ``item`` is the row number, from 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+from lib.data import sources
+from lib.data.items import Builder, Items
+from lib.errors import DataError
+
+ROLES = ("system", "user", "assistant")
+
+
+def load(name: str, path: str | Path) -> Items:
+    """Items of the file.
+
+    Raises
+    ------
+    DataError
+        Naming the row (counted from 0) and what is wrong with it.
+    """
+    builder = Builder(name)
+    for number, row in enumerate(sources.read_rows(path)):
+        where = f"row {number} of {Path(path).name}"
+        prompt = _prompt(row.get("prompt"), where)
+        chosen = _texts(row.get("chosen"), "chosen", where)
+        rejected = _texts(row.get("rejected"), "rejected", where)
+        subset = str(row.get("subset") or "all")
+        criterion = str(row.get("criterion") or "preference")
+        pairs = [
+            (better, len(chosen) + worse, criterion, subset)
+            for better, first in enumerate(chosen)
+            for worse, second in enumerate(rejected)
+            if first != second
+        ]
+        identical = len(chosen) * len(rejected) - len(pairs)
+        if identical:
+            builder.drop("identical responses", identical)
+        if pairs:
+            ratings = _ratings(row.get("ratings"), len(chosen) + len(rejected), where)
+            builder.add(str(number), prompt, chosen + rejected, pairs, ratings)
+    return builder.build({"origin": f"the file {Path(path).name}", "licence": "the user's own"})
+
+
+def _decoded(value):
+    """Undo the JSON that a CSV cell holds; any other text stays as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value
+    return value
+
+
+def _missing(value) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _prompt(value, where: str):
+    value = _decoded(value)
+    if isinstance(value, str) and value.strip():
+        return value
+    good = isinstance(value, list) and value and all(
+        isinstance(turn, Mapping)
+        and turn.get("role") in ROLES
+        and isinstance(turn.get("content"), str)
+        for turn in value
+    )
+    if not good:
+        raise DataError(
+            f"a prompt in {where}: a text, or turns with a role ({', '.join(ROLES)}) and content",
+            "nothing" if _missing(value) or value == "" else repr(value)[:80],
+            "Mend or remove the row.",
+        )
+    if value[-1]["role"] != "user":
+        raise DataError(
+            f"a prompt that ends with the user's turn in {where}",
+            f"a last turn of the {value[-1]['role']}",
+            "Move the assistant's last turn to 'chosen' and 'rejected'.",
+        )
+    return value
+
+
+def _texts(value, column: str, where: str) -> list[str]:
+    decoded = _decoded(value)
+    texts = decoded if isinstance(decoded, list) else [value]
+    for text in texts or [None]:
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(
+                f"a {column} text in {where}",
+                "nothing" if _missing(text) or text == "" else repr(text)[:80],
+                "Mend or remove the row.",
+            )
+    return texts
+
+
+def _ratings(value, responses: int, where: str) -> list[dict[str, float]] | None:
+    value = _decoded(value)
+    if _missing(value):
+        return None
+    try:
+        rated = [
+            {key: float(number) for key, number in each.items() if number is not None}
+            for each in value
+        ]
+    except (TypeError, ValueError, AttributeError):
+        rated = []
+    if len(rated) != responses:
+        raise DataError(
+            f"ratings in {where}: a list of {responses} objects of numbers, one a response",
+            repr(value)[:80],
+            "Mend the row or leave its ratings out.",
+        )
+    return rated

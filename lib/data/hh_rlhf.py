@@ -1,0 +1,134 @@
+"""Anthropic's hh-rlhf: pairs of dialogues that differ in the last assistant turn.
+
+Known defects of the published files, each handled and counted (see ``parse_pair``): empty
+responses, pairs whose prompts differ, literal ``Human:`` inside a turn. The default split
+of the hub's copy is harmless-base first, so "the first 800 rows" holds harmlessness pairs
+alone; here a ``limit`` samples across all parts unless ``order="head"`` asks for that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from lib.data import sources
+from lib.data.items import Builder, Items
+from lib.errors import DataError, unknown
+
+REPOSITORY = "Anthropic/hh-rlhf"
+REVISION = "09be8c5bbc57cb3887f3a9732ad6aa7ec602a1fa"
+PARTS = ("harmless-base", "helpful-base", "helpful-online", "helpful-rejection-sampled")
+SPLITS = ("train", "test")
+ABOUT = {
+    "licence": "MIT",
+    "origin": f"{REPOSITORY} at {REVISION[:8]}, or its files in a folder",
+    "citation": "Bai et al. (2022), Training a Helpful and Harmless Assistant with RLHF",
+    "cite": "bai2022training",
+}
+
+_TURN = re.compile(r"\n\n(Human|Assistant):")
+_ROLE = {"Human": "user", "Assistant": "assistant"}
+
+
+def parse_dialogue(text: str) -> list[dict[str, str]]:
+    r"""Turns of a dialogue, split only where ``\n\nHuman:`` or ``\n\nAssistant:`` opens one.
+
+    Contents are stripped of surrounding space. Consecutive turns of one role stay apart.
+
+    Raises
+    ------
+    ValueError
+        When text precedes the first marker.
+    """
+    preamble, *rest = _TURN.split(text)
+    if preamble.strip() or not rest:
+        raise ValueError("text before the first turn")
+    return [
+        {"role": _ROLE[role], "content": content.strip()}
+        for role, content in zip(rest[::2], rest[1::2], strict=True)
+    ]
+
+
+def parse_pair(chosen: str, rejected: str) -> tuple[list[dict[str, str]], str, str] | str:
+    """``(prompt, chosen response, rejected response)``, or the reason to drop the pair."""
+    try:
+        better, worse = parse_dialogue(chosen), parse_dialogue(rejected)
+    except ValueError as error:
+        return str(error)
+    if better[-1]["role"] != "assistant" or worse[-1]["role"] != "assistant":
+        return "last turn not the assistant's"
+    if not better[-1]["content"]:
+        return "empty chosen response"
+    if not worse[-1]["content"]:
+        return "empty rejected response"
+    if better[:-1] != worse[:-1]:
+        return "prompts differ"
+    if len(better) == 1:
+        return "no prompt"
+    if better[-1] == worse[-1]:
+        return "identical responses"
+    return better[:-1], better[-1]["content"], worse[-1]["content"]
+
+
+def load(
+    name: str, part: str | None, *, split: str = "test", source: str | None = None
+) -> Items:
+    """Items of one part, or of all the parts that the source has.
+
+    Parameters
+    ----------
+    name
+        The dataset's full name, kept on the items.
+    part
+        One of ``PARTS``; ``None`` for all, in the order of the hub's default split.
+    split
+        ``"train"`` or ``"test"``.
+    source
+        A folder with ``part/split.jsonl.gz``; the hub when ``None``.
+
+    Raises
+    ------
+    DataError
+        For an unknown part or split, or a part asked for by name that the source lacks.
+    """
+    if part is not None and part not in PARTS:
+        raise unknown("part of hh-rlhf", part, PARTS, DataError)
+    if split not in SPLITS:
+        raise unknown("split of hh-rlhf", split, SPLITS, DataError)
+    builder = Builder(name)
+    for each in [part] if part else PARTS:
+        rows = _rows(each, split, source, required=part is not None)
+        if rows is None:
+            builder.missing.append(each)
+            continue
+        _collect(builder, each, rows)
+    if len(builder.missing) == len(PARTS):
+        sources.require(source, f"{PARTS[0]}/{split}")
+    return builder.build(ABOUT)
+
+
+def _rows(part: str, split: str, source: str | None, required: bool) -> Iterable[dict] | None:
+    if source is None:
+        return sources.from_hub(REPOSITORY, revision=REVISION, split=split, data_dir=part)
+    if required:
+        return sources.read_rows(sources.require(source, f"{part}/{split}"))
+    path = sources.find(source, f"{part}/{split}")
+    return sources.read_rows(path) if path else None
+
+
+def _collect(builder: Builder, part: str, rows: Iterator[dict]) -> None:
+    criterion = part.split("-")[0]
+    for number, row in enumerate(rows):
+        try:
+            parsed = parse_pair(row["chosen"], row["rejected"])
+        except KeyError as key:
+            raise DataError(
+                f"columns 'chosen' and 'rejected' in hh-rlhf/{part}",
+                f"row {number} without {key}",
+                "Check that the file is hh-rlhf's own.",
+            ) from None
+        if isinstance(parsed, str):
+            builder.drop(parsed)
+            continue
+        prompt, chosen, rejected = parsed
+        builder.add(f"{part}/{number}", prompt, [chosen, rejected], [(0, 1, criterion, part)])

@@ -1,0 +1,225 @@
+"""Items: prompts with their responses, and which response people preferred.
+
+The one shape in which every preference set reaches a reward model. A pair set, a
+best-of-four set and a 3×3 matrix are all comparisons over items scored once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+
+from lib.errors import DataError
+
+Turn = Mapping[str, str]
+Prompt = Sequence[Turn]
+
+
+def prompt_hash(prompt: Prompt) -> str:
+    """Sixteen hex digits that identify a conversation by its roles and contents."""
+    canonical = json.dumps([[turn["role"], turn["content"]] for turn in prompt])
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Items:
+    """Prompts, responses and comparisons of one dataset.
+
+    Attributes
+    ----------
+    name
+        The dataset's name, as given to ``load_items``.
+    prompts
+        One row an item, indexed by position: ``item`` (its id in the dataset, a string),
+        ``prompt`` (a list of ``{"role", "content"}`` turns) and ``prompt_hash``.
+    responses
+        One row a response: ``item`` (the item's id), ``slot`` (its place within the
+        item), ``text``, and any ratings as further float columns. Rows of an item are
+        neighbours.
+    comparisons
+        One row a comparison: ``item``, ``better`` and ``worse`` (row numbers of
+        ``responses``), ``criterion`` (what it was judged by) and ``subset``.
+    dropped
+        Rows that were left out, by reason.
+    missing
+        Subsets that the source lacks.
+    about
+        Licence, citation, origin and revision, for the pages.
+    """
+
+    name: str
+    prompts: pd.DataFrame
+    responses: pd.DataFrame
+    comparisons: pd.DataFrame
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    missing: Sequence[str] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+    @property
+    def item_of_response(self) -> np.ndarray:
+        """Position in ``prompts`` of each response's item, shape (responses,)."""
+        position = pd.Series(np.arange(len(self.prompts)), index=self.prompts["item"])
+        return position.loc[self.responses["item"]].to_numpy()
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of prompts, responses and comparisons, in order; 16 hex digits."""
+        digest = hashlib.sha256()
+        for frame, columns in (
+            (self.prompts, ["item", "prompt_hash"]),
+            (self.responses, ["item", "slot", "text"]),
+            (self.comparisons, ["better", "worse", "criterion", "subset"]),
+        ):
+            for row in frame[columns].itertuples(index=False):
+                digest.update(json.dumps([str(value) for value in row]).encode())
+            digest.update(b"\0")
+        return digest.hexdigest()[:16]
+
+    def select(self, keep: np.ndarray, reason: str | None = None) -> Items:
+        """The items at the given positions (mask or integers), row numbers renewed.
+
+        ``reason`` counts what was left out under ``dropped``; without it the choice is
+        taken as part of the request and isn't counted.
+        """
+        keep = np.asarray(keep)
+        keep = np.flatnonzero(keep) if keep.dtype == bool else np.sort(keep)
+        old = np.flatnonzero(np.isin(self.item_of_response, keep))
+        renumber = np.full(len(self.responses), -1)
+        renumber[old] = np.arange(len(old))
+        comparisons = self.comparisons[renumber[self.comparisons["better"]] >= 0].copy()
+        comparisons["better"] = renumber[comparisons["better"]]
+        comparisons["worse"] = renumber[comparisons["worse"]]
+        dropped = dict(self.dropped)
+        if reason and len(keep) < len(self):
+            dropped[reason] = dropped.get(reason, 0) + len(self) - len(keep)
+        return replace(
+            self,
+            prompts=self.prompts.iloc[keep].reset_index(drop=True),
+            responses=self.responses.iloc[old].reset_index(drop=True),
+            comparisons=comparisons.reset_index(drop=True),
+            dropped=dropped,
+        )
+
+    def take(self, limit: int, order: str = "sample", seed: int = 0) -> Items:
+        """At most ``limit`` items: a seeded sample in the original order, or the head.
+
+        A ``limit`` of 0 takes all.
+        """
+        if order not in ("sample", "head"):
+            raise DataError("order 'sample' or 'head'", repr(order), "Choose one of the two.")
+        if limit < 0:
+            raise DataError("a limit of 0 (all) or more", str(limit), "Give a whole number.")
+        if not limit or limit >= len(self):
+            return self
+        if order == "head":
+            return self.select(np.arange(limit))
+        return self.select(np.random.default_rng(seed).permutation(len(self))[:limit])
+
+
+class Builder:
+    """Collects parsed rows of a dataset and turns them into ``Items``.
+
+    Loaders call ``add`` for each item and ``drop`` for each row they leave out, and
+    ``build`` at the end.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self._prompts: list[dict] = []
+        self._responses: list[dict] = []
+        self._comparisons: list[dict] = []
+        self.dropped: Counter[str] = Counter()
+        self.missing: list[str] = []
+
+    def add(
+        self,
+        item: str,
+        prompt: str | Prompt,
+        responses: Sequence[str],
+        comparisons: Iterable[tuple[int, int, str, str]],
+        ratings: Sequence[Mapping[str, float]] | None = None,
+    ) -> None:
+        """Add one item.
+
+        Parameters
+        ----------
+        item
+            Its id in the dataset, unique there.
+        prompt
+            A text, taken as one user turn, or a list of turns.
+        responses
+            Texts, in slot order.
+        comparisons
+            ``(better slot, worse slot, criterion, subset)`` rows.
+        ratings
+            For each response, its ratings by attribute.
+        """
+        turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        turns = [{"role": turn["role"], "content": turn["content"]} for turn in turns]
+        start = len(self._responses)
+        self._prompts.append(
+            {"item": str(item), "prompt": turns, "prompt_hash": prompt_hash(turns)}
+        )
+        for slot, text in enumerate(responses):
+            rated = dict(ratings[slot]) if ratings else {}
+            self._responses.append({"item": str(item), "slot": slot, "text": text, **rated})
+        for better, worse, criterion, subset in comparisons:
+            self._comparisons.append(
+                {
+                    "item": str(item),
+                    "better": start + better,
+                    "worse": start + worse,
+                    "criterion": criterion,
+                    "subset": subset,
+                }
+            )
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count rows left out for a reason."""
+        self.dropped[reason] += count
+
+    def build(self, about: Mapping[str, str] | None = None) -> Items:
+        """The collected ``Items``.
+
+        Raises
+        ------
+        DataError
+            When no item was kept, or two items share an id.
+        """
+        if not self._prompts:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
+            raise DataError(
+                f"at least one usable row in {self.name}",
+                f"none ({reasons or 'the source is empty'})",
+                "Check the source and the names of its columns.",
+            )
+        prompts = pd.DataFrame(self._prompts)
+        repeated = prompts["item"][prompts["item"].duplicated()]
+        if len(repeated):
+            raise DataError(
+                f"distinct item ids in {self.name}",
+                f"{repeated.iloc[0]!r} more than once",
+                "Give each row its own id, or leave the ids out.",
+            )
+        columns = ["item", "better", "worse", "criterion", "subset"]
+        return Items(
+            name=self.name,
+            prompts=prompts,
+            responses=pd.DataFrame(self._responses),
+            comparisons=pd.DataFrame(self._comparisons, columns=columns),
+            dropped=dict(self.dropped),
+            missing=tuple(self.missing),
+            about=dict(about or {}),
+        )
+
+
+Loader = Callable[..., Items]

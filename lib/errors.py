@@ -1,0 +1,60 @@
+"""The errors a user meets: each says what was needed, what was found, and what to do.
+
+``AuditError`` is the root, so a caller can catch everything of ours in one line. The
+subclasses name the stage that failed; their three fields are kept apart from the message
+for programs that want them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AuditError(Exception):
+    """Something the user can mend.
+
+    Attributes
+    ----------
+    needed, found, remedy
+        The three parts of the message, as given.
+    """
+
+    def __init__(self, needed: str, found: str, remedy: str):
+        self.needed, self.found, self.remedy = needed, found, remedy
+        super().__init__(f"needed {needed}; found {found}. {remedy}")
+
+    def __reduce__(self):
+        return type(self), (self.needed, self.found, self.remedy)
+
+
+class DataError(AuditError):
+    """A dataset, a source folder or a row that can't be used."""
+
+
+class ModelError(AuditError):
+    """A model, its heads or its tokenizer that can't be used."""
+
+
+class StoreError(AuditError):
+    """A store of extracted states that is damaged, foreign or in use."""
+
+
+class ParameterError(AuditError):
+    """A parameter of a page or command with an unknown name or a wrong type."""
+
+
+class PageError(AuditError):
+    """A notebook that did not run to its end."""
+
+
+def unknown(
+    kind: str, name: str, known: Iterable[str], error: type[AuditError] = ParameterError
+) -> AuditError:
+    """An error for a name that isn't known, with the known ones and the nearest of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    return error(
+        f"a known {kind}", f"{name!r}", f"{hint}Known: {', '.join(known) or 'none'}."
+    )

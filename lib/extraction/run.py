@@ -1,0 +1,325 @@
+"""The Run: everything a page needs from one pass of a model over a dataset, without text.
+
+An ``xarray.Dataset``. Every page, statistic and chart stands on this schema:
+
+=====================  ====================  =======  ====================================
+variable               dims                  dtype    content
+=====================  ====================  =======  ====================================
+``score``              response, head        float32  head scores
+``final``              response              float32  the model's one score (if it has one)
+``gate``               item, head            float32  coefficients in ``final`` (if gated)
+``hidden``             response, feature     float32  state at the response's last token;
+                                                      NaN rows where it was not kept
+``gate_hidden``        item, feature         float32  state at the prompt's end; likewise
+``item_of_response``   response              int64    position along ``item``
+``slot``               response              int64    place within the item
+``prompt_hash``        item                  str      identifies the prompt
+``n_prompt_tokens``    item                  int64    with the header that opens a response
+``n_response_tokens``  response              int64    from there to the token that is read
+``n_chars``            response              int64    characters of the response
+``better``, ``worse``  comparison            int64    labels of ``response``
+``criterion``          comparison            str      what the choice was made by
+``subset``             comparison            str      part of the dataset
+``head_source``        head                  str      where the head's name comes from
+``head_concept``       head                  str      what it claims to measure, or ""
+=====================  ====================  =======  ====================================
+
+``head`` (names), ``item`` (the dataset's ids) and ``response`` (row numbers of the
+``items.responses`` that were given to ``extract``) are labelled coordinates, so a run whose
+items were filtered still matches ``items.comparisons``. ``attrs`` holds plain JSON: ``model``, ``dataset``, ``items`` (their fingerprint), ``fingerprint`` (of the model's
+parts), ``dropped`` (reason → count), ``missing``, ``about``, ``extraction`` (dtype,
+packing, …), ``versions``, ``template_example``.
+
+On disk a run is a folder of ``run.json`` and ``run.safetensors``; no pickle anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from lib.errors import DataError, StoreError
+
+FORMAT = 1
+JSON, TENSORS = "run.json", "run.safetensors"
+
+# name → (dims, dtype kind, required)
+SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {
+    "score": (("response", "head"), "f", True),
+    "final": (("response",), "f", False),
+    "gate": (("item", "head"), "f", False),
+    "hidden": (("response", "feature"), "f", True),
+    "gate_hidden": (("item", "feature"), "f", True),
+    "item_of_response": (("response",), "i", True),
+    "slot": (("response",), "i", True),
+    "prompt_hash": (("item",), "U", True),
+    "n_prompt_tokens": (("item",), "i", True),
+    "n_response_tokens": (("response",), "i", True),
+    "n_chars": (("response",), "i", True),
+    "better": (("comparison",), "i", True),
+    "worse": (("comparison",), "i", True),
+    "criterion": (("comparison",), "U", True),
+    "subset": (("comparison",), "U", True),
+    "head_source": (("head",), "U", True),
+    "head_concept": (("head",), "U", True),
+}
+COORDS = {"head": "U", "item": "U", "response": "i"}
+ATTRS = (
+    "model",
+    "dataset",
+    "items",
+    "fingerprint",
+    "dropped",
+    "missing",
+    "about",
+    "extraction",
+    "versions",
+    "template_example",
+)
+
+
+def check(run: xr.Dataset) -> xr.Dataset:
+    """The run itself, when it follows the schema.
+
+    Raises
+    ------
+    StoreError
+        Naming the variable, dims or attribute that doesn't.
+    """
+
+    def wrong(needed, found):
+        return StoreError(needed, found, "Extract the run again.")
+
+    for name, (dims, kind, required) in SCHEMA.items():
+        if name not in run:
+            if required:
+                raise wrong(f"variable {name!r} in a run", "none")
+            continue
+        if run[name].dims != dims or run[name].dtype.kind != kind:
+            raise wrong(
+                f"{name!r} with dims {dims} of kind {kind!r}",
+                f"dims {run[name].dims} of kind {run[name].dtype.kind!r}",
+            )
+    for name in COORDS:
+        if name not in run.coords:
+            raise wrong(f"coordinate {name!r} in a run", "none")
+    for name in ATTRS:
+        if name not in run.attrs:
+            raise wrong(f"attribute {name!r} of a run", "none")
+    for side in ("better", "worse"):
+        if not np.isin(run[side].values, run["response"].values).all():
+            raise wrong(f"{side!r} among the run's responses", "others")
+    return run
+
+
+def comparisons(run: xr.Dataset) -> pd.DataFrame:
+    """The run's comparisons as a table: item, better, worse, criterion, subset."""
+    columns = ("better", "worse", "criterion", "subset")
+    table = pd.DataFrame({column: run[column].values for column in columns})
+    position = run.indexes["response"].get_indexer(table["better"])
+    table.insert(0, "item", run["item"].values[run["item_of_response"].values[position]])
+    return table
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Comparisons as positions along a run.
+
+    Attributes
+    ----------
+    better, worse
+        Positions along ``response``, shape (comparisons,).
+    prompt
+        An integer for the prompt of each comparison, the unit that was sampled; items that
+        share a prompt text share it. From 0, without gaps.
+    criterion, subset
+        Strings, shape (comparisons,).
+    """
+
+    better: np.ndarray
+    worse: np.ndarray
+    prompt: np.ndarray
+    criterion: np.ndarray
+    subset: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.better)
+
+
+def align(run: xr.Dataset, table: pd.DataFrame | None = None) -> Aligned:
+    """Comparisons of a table that the run has scores for.
+
+    Parameters
+    ----------
+    run
+        Follows the schema.
+    table
+        With columns better and worse (labels of ``response``), criterion and subset, as in
+        ``items.comparisons``; the run's own by default. Comparisons of items that the run
+        left out are left out.
+
+    Raises
+    ------
+    DataError
+        When the table belongs to other items.
+    """
+    if table is None:
+        table = comparisons(run)
+    index = run.indexes["response"]
+    better, worse = index.get_indexer(table["better"]), index.get_indexer(table["worse"])
+    known = (better >= 0) & (worse >= 0)
+    better, worse, table = better[known], worse[known], table[known]
+    owner = run["item_of_response"].values
+    foreign = owner[better] != owner[worse]
+    if "item" in table:
+        foreign |= run["item"].values[owner[better]] != table["item"].astype(str).to_numpy()
+    if foreign.any():
+        raise DataError(
+            f"comparisons of the items that the run of {run.attrs['dataset']} holds",
+            f"{int(foreign.sum())} of other items",
+            "Give the comparisons of the items that were extracted, or none.",
+        )
+    _, prompt = np.unique(run["prompt_hash"].values[owner[better]], return_inverse=True)
+    return Aligned(
+        better,
+        worse,
+        prompt,
+        table["criterion"].to_numpy(np.str_),
+        table["subset"].to_numpy(np.str_),
+    )
+
+
+def save_run(
+    run: xr.Dataset, folder: str | Path, *, states: int | None = None, seed: int = 0
+) -> Path:
+    """Write a run, by rename: the folder is whole or not there.
+
+    Parameters
+    ----------
+    run
+        Follows the schema.
+    folder
+        Replaced when it exists.
+    states
+        Keep hidden states of a seeded sample of this many items; ``None`` for all.
+    seed
+        Of that sample.
+    """
+    check(run)
+    folder = Path(folder)
+    tensors, strings = {}, {}
+    kept = _kept(run, states, seed)
+    for name in [*COORDS, *SCHEMA]:
+        if name not in run.variables:
+            continue
+        values = run[name].values
+        if values.dtype.kind == "U":
+            strings[name] = values.tolist()
+        elif name in ("hidden", "gate_hidden"):
+            rows = kept[name]
+            tensors[f"{name}.rows"] = rows.astype(np.int32)
+            tensors[name] = np.ascontiguousarray(values[rows], np.float32)
+        elif values.dtype.kind == "f":
+            tensors[name] = np.ascontiguousarray(values, np.float32)
+        else:
+            tensors[name] = np.ascontiguousarray(values, np.int32)
+    document = {
+        "format": FORMAT,
+        "sizes": dict(run.sizes),
+        "attrs": run.attrs,
+        "strings": strings,
+    }
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.partial-"))
+    try:
+        save_file(tensors, partial / TENSORS)
+        (partial / JSON).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        os.chmod(partial, 0o755)
+        if folder.exists():
+            retired = partial.with_name(partial.name + ".old")
+            os.replace(folder, retired)
+            os.replace(partial, folder)
+            shutil.rmtree(retired)
+        else:
+            os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _kept(run: xr.Dataset, states: int | None, seed: int) -> dict[str, np.ndarray]:
+    n = run.sizes["item"]
+    items = np.arange(n)
+    if states is not None and states < n:
+        items = np.sort(np.random.default_rng(seed).permutation(n)[:states])
+    responses = np.flatnonzero(np.isin(run["item_of_response"].values, items))
+    present = {
+        name: np.flatnonzero(np.isfinite(run[name].values).all(axis=1))
+        for name in ("hidden", "gate_hidden")
+    }
+    return {
+        "hidden": np.intersect1d(responses, present["hidden"]),
+        "gate_hidden": np.intersect1d(items, present["gate_hidden"]),
+    }
+
+
+def load_run(folder: str | Path) -> xr.Dataset:
+    """Read a run that ``save_run`` wrote.
+
+    Raises
+    ------
+    StoreError
+        When the folder holds no run, a damaged one, or one of another format.
+    """
+    folder = Path(folder)
+    if not (folder / JSON).is_file() or not (folder / TENSORS).is_file():
+        raise StoreError(
+            f"a run ({JSON} and {TENSORS}) in {folder}",
+            "none",
+            "Make one: python -m lib extract --model MODEL --dataset DATASET --out FOLDER",
+        )
+    try:
+        document = json.loads((folder / JSON).read_text())
+        tensors = load_file(folder / TENSORS)
+    except (json.JSONDecodeError, SafetensorError, UnicodeDecodeError) as error:
+        raise StoreError(
+            f"a whole run in {folder}", f"{error}", "Delete the folder and extract again."
+        ) from None
+    if document.get("format") != FORMAT:
+        raise StoreError(
+            f"a run of format {FORMAT} in {folder}",
+            f"format {document.get('format')!r}",
+            "Extract it again with this version.",
+        )
+    return check(_assemble(document, tensors))
+
+
+def _assemble(document: dict, tensors: dict[str, np.ndarray]) -> xr.Dataset:
+    sizes, strings = document["sizes"], document["strings"]
+    variables = {}
+    for name, (dims, kind, _) in SCHEMA.items():
+        shape = tuple(sizes[dim] for dim in dims) if all(d in sizes for d in dims) else ()
+        if name in strings:
+            variables[name] = (dims, np.asarray(strings[name], dtype=np.str_).reshape(shape))
+        elif f"{name}.rows" in tensors:
+            values = np.full(shape, np.nan, np.float32)
+            values[tensors[f"{name}.rows"]] = tensors[name]
+            variables[name] = (dims, values)
+        elif name in tensors:
+            values = tensors[name]
+            variables[name] = (dims, values.astype(np.int64) if kind == "i" else values)
+    coords = {
+        name: (name, np.asarray(strings[name], np.str_) if kind == "U" else tensors[name])
+        for name, kind in COORDS.items()
+    }
+    return xr.Dataset(variables, coords, document["attrs"])

@@ -1,0 +1,153 @@
+"""States of a dataset on disk, shard by shard.
+
+A folder with ``manifest.json`` (what was extracted, from what, how) and one safetensors
+file a shard. The plan of shards depends on the items alone, so any run makes the same
+ones. Each shard is written by rename; what a killed run finished is used again, a damaged
+shard is computed again, and a store made from another model or dataset is an error. The
+manifest holds no times: the same plan, threads and machine give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from lib.errors import StoreError
+
+MANIFEST = "manifest.json"
+SHARD_RESPONSES = 512
+
+
+def plan(responses_per_item: Sequence[int], size: int = SHARD_RESPONSES) -> list[slice]:
+    """Consecutive slices of items with about ``size`` responses each."""
+    ends = np.cumsum(responses_per_item)
+    if not len(ends):
+        return []
+    shard = (ends - np.asarray(responses_per_item)) // size
+    starts = np.flatnonzero(np.diff(shard, prepend=-1))
+    return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(ends)], strict=True)]
+
+
+@dataclass(frozen=True)
+class Store:
+    """An open store.
+
+    Attributes
+    ----------
+    folder
+        Where it lies.
+    manifest
+        Plain JSON that identifies its content.
+    """
+
+    folder: Path
+    manifest: Mapping
+
+    def path(self, shard: int) -> Path:
+        """Of one shard."""
+        return self.folder / f"{shard:05d}.safetensors"
+
+    def read(self, shard: int, check: Mapping[str, int]) -> dict[str, np.ndarray] | None:
+        """A shard's tensors; ``None`` when it is missing or damaged.
+
+        ``check`` gives the length that each tensor must have along its first axis.
+        """
+        try:
+            tensors = load_file(self.path(shard))
+        except (FileNotFoundError, SafetensorError, OSError):
+            return None
+        whole = all(name in tensors and len(tensors[name]) == n for name, n in check.items())
+        return tensors if whole else None
+
+    def write(self, shard: int, tensors: Mapping[str, np.ndarray]) -> None:
+        """Write a shard by rename.
+
+        Raises
+        ------
+        StoreError
+            When the disk is full or can't be written.
+        """
+        target = self.path(shard)
+        partial = target.with_suffix(f".partial-{os.getpid()}")
+        try:
+            save_file(dict(tensors), partial)
+            os.replace(partial, target)
+        except (OSError, SafetensorError) as error:
+            partial.unlink(missing_ok=True)
+            raise StoreError(
+                f"room to write {target}",
+                str(error),
+                "Free some disk, or move the cache with REWARD_AUDIT_CACHE; finished "
+                "shards are kept.",
+            ) from None
+
+
+def open_store(folder: str | Path, manifest: Mapping) -> Store:
+    """Open a store, or start it.
+
+    Raises
+    ------
+    StoreError
+        When the folder holds a store made from something else, naming what differs.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / MANIFEST
+    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+    if path.exists():
+        try:
+            found = json.loads(path.read_text())
+        except json.JSONDecodeError as error:
+            raise StoreError(
+                f"a manifest at {path}", str(error), "Delete the folder and extract again."
+            ) from None
+        differ = sorted(
+            key for key in {*found, *manifest} if found.get(key) != json.loads(text).get(key)
+        )
+        if differ:
+            raise StoreError(
+                f"a store of this model and dataset in {folder}",
+                "one with another " + ", ".join(differ),
+                "Name another folder, or delete this one.",
+            )
+    else:
+        if any(folder.glob("*.safetensors")):
+            raise StoreError(
+                f"a manifest beside the shards in {folder}", "none", "Name another folder."
+            )
+        partial = path.with_suffix(f".partial-{os.getpid()}")
+        partial.write_text(text)
+        os.replace(partial, path)
+    return Store(folder, manifest)
+
+
+class lock:
+    """Holds the store for one process; a second one is told so at once."""
+
+    def __init__(self, folder: str | Path):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self._path = Path(folder) / ".lock"
+        self._lock = FileLock(self._path)
+
+    def __enter__(self) -> lock:
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise StoreError(
+                f"a store that no other process is writing ({self._path.parent})",
+                "one in use",
+                "Wait for the other process, or name another folder.",
+            ) from None
+        return self
+
+    def __exit__(self, *_) -> Iterator[None] | None:
+        self._lock.release()
+        return None

@@ -1,0 +1,97 @@
+"""What a reward model is, to everything after it.
+
+A backbone turns tokens into hidden states; a readout turns the state at a response's last
+token (and, for gated models, the state where its prompt ends) into one score a head and
+one final score. The two halves are apart so that stored states can be scored again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+
+from lib.models.prompt import PromptFormat
+
+
+@dataclass(frozen=True)
+class Head:
+    """One labelled score.
+
+    Attributes
+    ----------
+    name
+        As in the model's own documentation.
+    source
+        Where the name comes from; ``"unnamed"`` when the checkpoint doesn't say.
+    concept
+        What the name claims to measure, in the vocabulary of ``lib.data.concepts``; empty
+        when it claims nothing that a comparison could test.
+    """
+
+    name: str
+    source: str
+    concept: str = ""
+
+
+@dataclass(frozen=True)
+class Readout:
+    """Scores of n responses.
+
+    Attributes
+    ----------
+    score
+        Shape (n, heads), float32.
+    final
+        The one score that the model is used by, shape (n,); ``None`` when it has no rule
+        for combining its heads.
+    gate
+        Coefficients of the heads in ``final``, shape (n, heads); ``None`` without a gate.
+    """
+
+    score: np.ndarray
+    final: np.ndarray | None = None
+    gate: np.ndarray | None = None
+
+
+@runtime_checkable
+class RewardModel(Protocol):
+    """The protocol that ``lib.extraction`` asks for.
+
+    Attributes
+    ----------
+    name
+        As given to ``load_model``.
+    heads
+        Named heads, in the order of the score's columns.
+    backbone
+        A transformer that returns ``last_hidden_state`` (after its final norm).
+    format
+        Turns conversations into tokens; knows which tokens are read.
+    gated
+        Does ``read`` need the state at the prompt's end?
+    trained_on
+        Hashes of prompts that any head was trained on.
+    card
+        What the page about the model shows: data, splits, held-out scores, limits.
+    """
+
+    name: str
+    heads: Sequence[Head]
+    backbone: torch.nn.Module
+    format: PromptFormat
+    gated: bool
+    trained_on: frozenset[str]
+    card: dict
+
+    def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
+        """Scores from states: ``hidden`` and ``gate_hidden`` of shape (n, features)."""
+        ...
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Digests of ``backbone``, ``tokenizer``, ``template`` and ``heads``."""
+        ...

@@ -1,0 +1,50 @@
+"""Every path the project uses, in one place.
+
+``ROOT`` is the checkout. What can be rebuilt lies under ``CACHE``, which
+``REWARD_AUDIT_CACHE`` moves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+LIB = Path(__file__).parent
+ROOT = LIB.parent
+NOTEBOOKS = ROOT / "notebooks"
+AUDIT = ROOT / "audit.yml"
+TOC = ROOT / "_toc.yml"
+BOOK = ROOT / "book"
+RUNS = BOOK / "runs"
+RESULTS = BOOK / "results"
+SITE = BOOK / "_build" / "html"
+STIMULI = LIB / "data" / "stimuli"
+EMBEDDED = LIB / "models" / "smol_armo"
+
+
+def cache() -> Path:
+    """Where downloads, converted weights and extracted states go."""
+    given = os.environ.get("REWARD_AUDIT_CACHE")
+    if given:
+        return Path(given).expanduser()
+    if (ROOT / "audit.yml").exists():
+        return ROOT / ".cache"
+    return Path.home() / ".cache" / "reward-audit"
+
+
+def slug(name: str) -> str:
+    """A folder name for a model or dataset name: readable, safe, distinct.
+
+    Letters, digits, dots, dashes and underscores stay; a slash becomes a folder. Any name
+    that this would change, or that a path could abuse, gets a digest of the original, so
+    that two names never share a folder.
+    """
+    parts = [re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip(".-") for part in name.split("/")]
+    parts = [part[:60] for part in parts if part]
+    plain = "/".join(parts)
+    if plain == name:
+        return plain
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{plain}-{digest}" if plain else digest
