@@ -55,6 +55,4 @@ def unknown(
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    return error(
-        f"a known {kind}", f"{name!r}", f"{hint}Known: {', '.join(known) or 'none'}."
-    )
+    return error(f"a known {kind}", f"{name!r}", f"{hint}Known: {', '.join(known) or 'none'}.")

@@ -19,12 +19,14 @@ from lib.data import file, hh_rlhf, stimuli
 from lib.data.items import Items, prompt_hash
 from lib.errors import DataError, unknown
 
-__all__ = ["NAMES", "Items", "load_items", "prompt_hash"]
+__all__ = ["NAMES", "SETS", "Items", "load_items", "prompt_hash"]
 
+# Each module has ``load(name, part, *, split, source)``, ``PARTS`` and ``ABOUT``; a part may
+# be left out where ``WHOLE`` is true. Adding a set is one entry here.
+SETS = {"hh-rlhf": hh_rlhf, "stimuli": stimuli}
 NAMES = (
-    "hh-rlhf",
-    *(f"hh-rlhf/{part}" for part in hh_rlhf.PARTS),
-    *(f"stimuli/{part}" for part in stimuli.SETS),
+    *(name for name, module in SETS.items() if module.WHOLE),
+    *(f"{name}/{part}" for name, module in SETS.items() for part in module.PARTS),
     "file:PATH",
 )
 
@@ -66,11 +68,9 @@ def load_items(
 
 
 def _load(name: str, split: str, source: str | None) -> Items:
-    family, _, part = name.partition("/")
     if name.startswith("file:"):
         return file.load(name, name.removeprefix("file:"))
-    if family == "hh-rlhf":
-        return hh_rlhf.load(name, part or None, split=split, source=source)
-    if family == "stimuli" and part in stimuli.SETS:
-        return stimuli.load(name, part)
-    raise unknown("dataset", name, NAMES, DataError)
+    if name not in NAMES:
+        raise unknown("dataset", name, NAMES, DataError)
+    family, _, part = name.partition("/")
+    return SETS[family].load(name, part or None, split=split, source=source)

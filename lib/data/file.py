@@ -77,11 +77,15 @@ def _prompt(value, where: str):
     value = _decoded(value)
     if isinstance(value, str) and value.strip():
         return value
-    good = isinstance(value, list) and value and all(
-        isinstance(turn, Mapping)
-        and turn.get("role") in ROLES
-        and isinstance(turn.get("content"), str)
-        for turn in value
+    good = (
+        isinstance(value, list)
+        and value
+        and all(
+            isinstance(turn, Mapping)
+            and turn.get("role") in ROLES
+            and isinstance(turn.get("content"), str)
+            for turn in value
+        )
     )
     if not good:
         raise DataError(

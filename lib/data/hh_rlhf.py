@@ -18,6 +18,7 @@ from lib.errors import DataError, unknown
 REPOSITORY = "Anthropic/hh-rlhf"
 REVISION = "09be8c5bbc57cb3887f3a9732ad6aa7ec602a1fa"
 PARTS = ("harmless-base", "helpful-base", "helpful-online", "helpful-rejection-sampled")
+WHOLE = True
 SPLITS = ("train", "test")
 ABOUT = {
     "licence": "MIT",
@@ -89,10 +90,8 @@ def load(
     Raises
     ------
     DataError
-        For an unknown part or split, or a part asked for by name that the source lacks.
+        For an unknown split, or a part asked for by name that the source lacks.
     """
-    if part is not None and part not in PARTS:
-        raise unknown("part of hh-rlhf", part, PARTS, DataError)
     if split not in SPLITS:
         raise unknown("split of hh-rlhf", split, SPLITS, DataError)
     builder = Builder(name)

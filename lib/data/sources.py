@@ -142,9 +142,7 @@ def from_hub(repository: str, *, revision: str, split: str, **options) -> Iterat
 
     asked = ", ".join([f"split {split!r}", *(f"{k} {v!r}" for k, v in options.items())])
     try:
-        yield from datasets.load_dataset(
-            repository, split=split, revision=revision, **options
-        )
+        yield from datasets.load_dataset(repository, split=split, revision=revision, **options)
     except Exception as error:  # the hub's client raises many kinds for the one thing
         reason = str(error).strip().splitlines()
         raise DataError(

@@ -75,7 +75,9 @@ def extract(
     StoreError
         When the store is another's, in use, or can't be written.
     """
-    items = replace(items, responses=items.responses.assign(row=np.arange(len(items.responses))))
+    items = replace(
+        items, responses=items.responses.assign(row=np.arange(len(items.responses)))
+    )
     if held_out and model.trained_on:
         known = items.prompts["prompt_hash"].isin(model.trained_on).to_numpy()
         items = items.select(~known, TRAINED)
@@ -162,7 +164,10 @@ def _states(model, items, encoded, store, packing, budget, progress):
 
 
 def _finite(tensors, ids, counts) -> None:
-    owners = {"hidden": np.repeat(np.arange(len(ids)), counts), "gate_hidden": np.arange(len(ids))}
+    owners = {
+        "hidden": np.repeat(np.arange(len(ids)), counts),
+        "gate_hidden": np.arange(len(ids)),
+    }
     for name, values in tensors.items():
         bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
         if len(bad):
@@ -182,7 +187,9 @@ def _bar(total: int, progress: bool | None) -> Iterator:
         yield bar.update
 
 
-def _run(model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifest) -> xr.Dataset:
+def _run(
+    model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifest
+) -> xr.Dataset:
     import safetensors
     import torch
     import transformers

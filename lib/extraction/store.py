@@ -33,7 +33,9 @@ def plan(responses_per_item: Sequence[int], size: int = SHARD_RESPONSES) -> list
         return []
     shard = (ends - np.asarray(responses_per_item)) // size
     starts = np.flatnonzero(np.diff(shard, prepend=-1))
-    return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(ends)], strict=True)]
+    return [
+        slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(ends)], strict=True)
+    ]
 
 
 @dataclass(frozen=True)

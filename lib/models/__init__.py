@@ -17,7 +17,9 @@ __all__ = ["EMBEDDED", "Head", "Readout", "RewardModel", "load_model"]
 EMBEDDED = ("smol-armo",)
 
 
-def load_model(name: str, *, device: str | None = None, dtype: str | None = None) -> RewardModel:
+def load_model(
+    name: str, *, device: str | None = None, dtype: str | None = None
+) -> RewardModel:
     """Load a reward model.
 
     Parameters

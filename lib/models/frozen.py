@@ -73,7 +73,8 @@ def load(
     """
     card = json.loads((folder / CARD).read_text())
     heads = [
-        Head(entry["name"], entry["source"], entry.get("concept", "")) for entry in card["heads"]
+        Head(entry["name"], entry["source"], entry.get("concept", ""))
+        for entry in card["heads"]
     ]
     weight, bias = _weights(folder / WEIGHTS, heads)
     backbone, tokenizer = backbones.load_embedded(device, dtype)

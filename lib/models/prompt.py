@@ -129,7 +129,8 @@ class PromptFormat:
         opened = self.tokenize(self.render(prompt))
         closed = self.tokenize(self.render(prompt, header=False))
         sequences = [
-            self._read_to(self.tokenize(self.render(prompt, response))) for response in responses
+            self._read_to(self.tokenize(self.render(prompt, response)))
+            for response in responses
         ]
         n_prompt = min(_shared(opened, ids) for ids in sequences)
         n_shared = n_prompt

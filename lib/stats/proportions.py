@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+PSEUDO_CLUSTERS = 0.25
+
 
 def by_cluster(values: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Per-cluster sums of rows and their counts.
@@ -44,12 +46,13 @@ class Interval:
 
 
 def wilson(totals: np.ndarray, sizes: np.ndarray, level: float = 0.95) -> Interval:
-    """Wilson interval of a proportion with cluster-robust effective sample size.
+    """Wilson interval of a proportion at a cluster-robust effective sample size.
 
-    With p̂ the overall proportion, V = G/(G−1) Σ_c (t_c − n_c p̂)² / n² its cluster-robust
-    variance over G clusters, and n_eff = p̂(1 − p̂)/V (the number of clusters when V is 0),
-    the score interval of Wilson (1927) is taken at n_eff with the t quantile on G − 1
-    degrees of freedom, as proposed by Korn & Graubard (1998) for the exact interval.
+    With G clusters of totals t_c and sizes n_c, p̂ = Σt/Σn. The variance of p̂ is the usual
+    cluster-robust one, G/(G−1) Σ(t_c − n_c p̂)²/n², taken over the clusters and a quarter of
+    a pseudo-cluster of mean size that is half won and half lost; n_eff = p(1 − p)/variance
+    with the pseudo-cluster's share taken out again. The score interval of Wilson (1927)
+    follows at p̂ and n_eff, with the t quantile on G − 1 degrees of freedom.
 
     Parameters
     ----------
@@ -67,9 +70,12 @@ def wilson(totals: np.ndarray, sizes: np.ndarray, level: float = 0.95) -> Interv
 
     Notes
     -----
-    With one row a cluster and no ties this is Wilson's interval at n − 1 with a t quantile,
-    checked against ``statsmodels.stats.proportion.proportion_confint``; its coverage is
-    simulated in ``lib.planted``.
+    With one row a cluster and no ties n_eff is exactly G − 1 with or without the
+    pseudo-cluster. It matters when few clusters lie near 0 or 1: there the plain variance
+    sees almost no variation, and its interval covers .88 instead of .95 (6 rows a prompt,
+    ICC .5, 50 prompts, win rate .02). Checked against
+    ``statsmodels.stats.proportion.proportion_confint`` at the normal quantile, and by
+    simulation in ``lib.planted``.
     """
     totals = np.asarray(totals, float)
     sizes = np.asarray(sizes, float)
@@ -80,18 +86,28 @@ def wilson(totals: np.ndarray, sizes: np.ndarray, level: float = 0.95) -> Interv
     p = totals.sum(axis=0) / n
     if n_clusters < 2:
         return Interval(p, np.zeros_like(p), np.ones_like(p), np.full_like(p, np.inf))
-    residual = totals - sizes * p
-    variance = n_clusters / (n_clusters - 1) * (residual**2).sum(axis=0) / n**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        n_eff = np.where(variance > 0, p * (1 - p) / variance, n_clusters)
-    # All clusters alike at p strictly inside (0, 1): nothing varies, so take the clusters.
-    n_eff = np.where(n_eff > 0, n_eff, n_clusters)
+    robust, n_eff = _variance(totals, sizes, n, n_clusters)
     t = stats.t.ppf((1 + level) / 2, n_clusters - 1)
     shrink = 1 + t**2 / n_eff
     centre = (p + t**2 / (2 * n_eff)) / shrink
     half = t / shrink * np.sqrt(p * (1 - p) / n_eff + t**2 / (4 * n_eff**2))
-    se = np.where(variance > 0, np.sqrt(variance), np.sqrt(0.25 / n_clusters))
-    return Interval(p, np.maximum(centre - half, 0), np.minimum(centre + half, 1), se)
+    return Interval(
+        p, np.maximum(centre - half, 0), np.minimum(centre + half, 1), np.sqrt(robust)
+    )
+
+
+def _variance(totals, sizes, n, n_clusters):
+    """Cluster-robust variance of the proportion, and the effective sample size."""
+    pseudo = PSEUDO_CLUSTERS * n / n_clusters
+    n_all = n + pseudo
+    p = (totals.sum(axis=0) + pseudo / 2) / n_all
+    mean_size = n / n_clusters
+    squares = ((totals - sizes * p) ** 2).sum(axis=0)
+    squares += PSEUDO_CLUSTERS / 2 * mean_size**2 * (p**2 + (1 - p) ** 2)
+    clusters = n_clusters + PSEUDO_CLUSTERS
+    variance = clusters / (clusters - 1) * squares / n_all**2
+    n_eff = p * (1 - p) / variance - PSEUDO_CLUSTERS
+    return variance, np.clip(n_eff, 1, n)
 
 
 def bootstrap(

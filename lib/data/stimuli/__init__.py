@@ -22,10 +22,11 @@ from pathlib import Path
 import yaml
 
 from lib.data.items import Builder, Items
-from lib.errors import DataError, unknown
+from lib.errors import DataError
 from lib.paths import STIMULI
 
-SETS = ("controlled", "holistic", "probes")
+PARTS = ("controlled", "holistic", "probes")
+WHOLE = False
 ABOUT = {
     "licence": "MIT",
     "origin": "written for this project",
@@ -35,8 +36,6 @@ ABOUT = {
 
 def documents(name: str) -> dict[str, dict]:
     """The parsed YAML files of a set, by file stem."""
-    if name not in SETS:
-        raise unknown("stimulus set", name, SETS, DataError)
     return {path.stem: read(path) for path in sorted((STIMULI / name).glob("*.yaml"))}
 
 
@@ -65,7 +64,7 @@ def read(path: Path) -> dict:
     return document
 
 
-def load(name: str, part: str) -> Items:
+def load(name: str, part: str, **_) -> Items:
     """Items of a set; criterion and subset are the concept of each pair."""
     builder = Builder(name)
     for stem, document in documents(part).items():

@@ -1,0 +1,296 @@
+"""Validity: does a head rank responses as people did?
+
+``validity`` is what we stand behind, ``validity_as_published`` what audits print, and
+``baselines`` what a head has to be compared with. One row a head (or baseline) and subset.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import stats as scipy_stats
+
+from lib.extraction.run import Aligned, align
+from lib.stats import permutation, proportions
+
+ALL = "all"
+VERDICTS = ("strong", "tracks", "inverted", "chance", "inconclusive", "undefined")
+STRONG = 0.65
+CHANCE = (0.45, 0.55)
+POWER = 0.8
+
+
+def validity(
+    run: xr.Dataset,
+    comparisons: pd.DataFrame | None = None,
+    *,
+    alpha: float = 0.05,
+    draws: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Win rate of every head on every subset, with interval, exact p and verdict.
+
+    Parameters
+    ----------
+    run
+        A Run.
+    comparisons
+        As in ``items.comparisons``; the run's own by default.
+    alpha
+        Family-wise level; the interval has level 1 − alpha.
+    draws, seed
+        Of the bootstrap shown beside the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a head and subset, ``"all"`` included: ``head``, ``subset``, ``n``
+        (comparisons), ``prompts``, ``wins``, ``ties``, ``losses``, ``win_rate`` =
+        (wins + ties/2)/n, ``low`` and ``high`` (``lib.stats.proportions.wilson``),
+        ``boot_low`` and ``boot_high``, ``d_z`` (mean gap / sd, ddof 1), ``p`` (exact
+        sign-flip on prompts), ``p_adjusted`` (Holm), ``verdict``, ``mde`` and ``note``.
+
+    Notes
+    -----
+    The family is every distinct head × subset question of the table with a defined p: the
+    rows of a run's only subset repeat "all" and count once. Verdicts, in order:
+
+    ============  ===============================================================
+    undefined     all ties, a constant head or NaN scores; ``note`` says which
+    strong        p_adjusted < alpha, win rate > ½, lower end ≥ .65
+    tracks        p_adjusted < alpha, win rate > ½
+    inverted      p_adjusted < alpha, win rate < ½
+    chance        interval inside [.45, .55]
+    inconclusive  none of these
+    ============  ===============================================================
+
+    ``mde``, the minimum detectable effect, is (z₁₋α/₂ₘ + z.₈)·SE for a family of m: the
+    distance from ½ that would be found with power .8.
+    """
+    aligned = align(run, comparisons)
+    scores = run["score"].values
+    return _table(scores, list(run["head"].values), aligned, alpha, draws, seed)
+
+
+def _table(scores, names, aligned: Aligned, alpha, draws, seed) -> pd.DataFrame:
+    gaps = scores[aligned.better].astype(float) - scores[aligned.worse].astype(float)
+    subsets = _subsets(aligned)
+    parts = [
+        _rows(gaps[mask], names, aligned.prompt[mask], subset, alpha, draws, seed)
+        for subset, mask in subsets
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    repeats = len(subsets) == 2  # a single subset is the same question as "all"
+    distinct = (table["subset"] == ALL) | (not repeats)
+    table["p_adjusted"] = np.nan
+    table.loc[distinct, "p_adjusted"] = permutation.holm(table.loc[distinct, "p"].to_numpy())
+    if repeats:
+        table.loc[~distinct, "p_adjusted"] = table.loc[distinct, "p_adjusted"].to_numpy()
+    m = max(1, int(table.loc[distinct, "p"].notna().sum()))
+    z = scipy_stats.norm.ppf(1 - alpha / (2 * m)) + scipy_stats.norm.ppf(POWER)
+    table["mde"] = z * table.pop("se")
+    table["verdict"] = verdicts(table, alpha)
+    columns = "head subset n prompts wins ties losses win_rate low high boot_low boot_high"
+    return table[[*columns.split(), "d_z", "p", "p_adjusted", "verdict", "mde", "note"]]
+
+
+def _subsets(aligned: Aligned) -> list[tuple[str, np.ndarray]]:
+    named = [(str(name), aligned.subset == name) for name in pd.unique(aligned.subset)]
+    everything = np.ones(len(aligned), dtype=bool)
+    return [(ALL, everything), *((name, mask) for name, mask in named if name != ALL)]
+
+
+def _rows(gaps, names, prompt, subset, alpha, draws, seed) -> pd.DataFrame:
+    n = len(gaps)
+    if n == 0:
+        empty = dict.fromkeys(
+            ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"],
+            np.nan,
+        )
+        row = {"subset": subset, "n": 0, "prompts": 0, **empty, "d_z": np.nan, "p": np.nan}
+        row |= {"se": np.nan, "note": "no comparisons"}
+        return pd.DataFrame([{"head": name, **row} for name in names])
+    _, prompt = np.unique(prompt, return_inverse=True)
+    sign = np.sign(gaps)
+    lost = ~np.isfinite(gaps).all(axis=0)
+    wins, losses = (sign > 0).sum(axis=0), (sign < 0).sum(axis=0)
+    ties = (sign == 0).sum(axis=0)
+    totals, sizes = proportions.by_cluster(np.nan_to_num((sign + 1) / 2), prompt)
+    interval = proportions.wilson(totals, sizes, 1 - alpha)
+    boot_low, boot_high = proportions.bootstrap(totals, sizes, draws, seed, 1 - alpha)
+    p = permutation.sign_flip(2 * totals - sizes[:, None])
+    undefined = lost | (ties == n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = gaps.std(axis=0, ddof=1) if n > 1 else np.full(len(names), np.nan)
+        d_z = np.where(spread > 0, gaps.mean(axis=0) / spread, np.nan)
+    table = pd.DataFrame(
+        {
+            "head": names,
+            "subset": subset,
+            "n": n,
+            "prompts": len(sizes),
+            "wins": wins,
+            "ties": ties,
+            "losses": losses,
+            "win_rate": interval.estimate,
+            "low": interval.low,
+            "high": interval.high,
+            "boot_low": boot_low,
+            "boot_high": boot_high,
+            "d_z": d_z,
+            "p": np.where(undefined, np.nan, p),
+            "se": np.where(np.isfinite(interval.se), interval.se, np.nan),
+            "note": np.select(
+                [lost, ties == n], ["scores that are not numbers", "all comparisons tie"], ""
+            ),
+        }
+    )
+    hidden = ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"]
+    table[hidden] = table[hidden].astype(float)
+    table.loc[lost, [*hidden, "d_z", "se"]] = np.nan
+    return table
+
+
+def verdicts(table: pd.DataFrame, alpha: float = 0.05) -> np.ndarray:
+    """The verdict of each row, from ``p_adjusted``, ``win_rate``, ``low`` and ``high``."""
+    found = (table["p_adjusted"] < alpha).to_numpy()
+    rate, low, high = (table[column].to_numpy() for column in ("win_rate", "low", "high"))
+    return np.select(
+        [
+            table["p"].isna().to_numpy(),
+            found & (rate > 0.5) & (low >= STRONG),
+            found & (rate > 0.5),
+            found & (rate < 0.5),
+            (low >= CHANCE[0]) & (high <= CHANCE[1]),
+        ],
+        ["undefined", "strong", "tracks", "inverted", "chance"],
+        "inconclusive",
+    )
+
+
+def validity_as_published(
+    run: xr.Dataset, comparisons: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """The published rule: a head is valid when it wins .65 and a Wilcoxon test agrees.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a head and subset: ``head``, ``subset``, ``n``, ``accuracy`` (share of gaps
+        above 0, so a tie loses), ``cohens_d`` (mean gap / sd, ddof 0), ``p`` (one-sided
+        Wilcoxon signed-rank test of the gaps, zero gaps left out), ``valid``.
+
+    Notes
+    -----
+    No correction over heads, no interval, no look at the other direction. The test asks
+    about the gaps' symmetry and not about the win rate: skewed gaps reject at a win rate
+    of ½.
+    """
+    aligned = align(run, comparisons)
+    scores = run["score"].values.astype(float)
+    gaps = scores[aligned.better] - scores[aligned.worse]
+    rows = []
+    for subset, mask in _subsets(aligned):
+        for head, gap in zip(run["head"].values, gaps[mask].T, strict=True):
+            nonzero = gap[gap != 0]
+            usable = len(nonzero) > 0 and np.isfinite(nonzero).all()
+            p = (
+                scipy_stats.wilcoxon(
+                    nonzero, alternative="greater", zero_method="wilcox"
+                ).pvalue
+                if usable
+                else np.nan
+            )
+            spread = gap.std() if len(gap) else 0.0
+            rows.append(
+                {
+                    "head": head,
+                    "subset": subset,
+                    "n": len(gap),
+                    "accuracy": (gap > 0).mean() if len(gap) else np.nan,
+                    "cohens_d": gap.mean() / spread if spread > 0 else np.nan,
+                    "p": p,
+                }
+            )
+    table = pd.DataFrame(rows)
+    table["valid"] = (table["accuracy"] >= STRONG) & (table["p"] < 0.05)
+    return table
+
+
+def baselines(
+    run: xr.Dataset,
+    comparisons: pd.DataFrame | None = None,
+    *,
+    directions: int = 200,
+    seed: int = 0,
+    alpha: float = 0.05,
+) -> pd.DataFrame:
+    """Win rates of what any head should be compared with.
+
+    ``longer response`` and ``shorter response`` (in tokens), ``first component of the
+    heads`` (of the standardised scores, signed to agree with most heads), ``gated score``
+    where the model has one, and ``random direction``: the mean win rate of ``directions``
+    random unit vectors in the hidden state, with their central 95% as low and high.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``baseline``, ``subset``, ``n``, ``win_rate``, ``low``, ``high``, ``note``. The
+        random directions use the comparisons whose states were kept; ``n`` says how many.
+    """
+    aligned = align(run, comparisons)
+    length = run["n_response_tokens"].values.astype(float)
+    columns = {"longer response": length, "shorter response": -length}
+    component = first_component(run["score"].values)
+    if component is not None:
+        columns["first component of the heads"] = component
+    if "final" in run:
+        columns["gated score"] = run["final"].values
+    table = _table(
+        np.column_stack(list(columns.values())),
+        list(columns),
+        aligned,
+        alpha,
+        draws=1,
+        seed=seed,
+    )
+    table = table.rename(columns={"head": "baseline"})
+    table = table[["baseline", "subset", "n", "win_rate", "low", "high", "note"]]
+    random = _random_directions(run["hidden"].values, aligned, directions, seed)
+    return pd.concat([table, random], ignore_index=True)
+
+
+def first_component(scores: np.ndarray) -> np.ndarray | None:
+    """First principal component of the standardised head scores, shape (responses,).
+
+    Its sign makes the mean loading positive. ``None`` when no head varies.
+    """
+    scores = scores.astype(float)
+    usable = np.isfinite(scores).all(axis=0)
+    usable[usable] = scores[:, usable].std(axis=0) > 0
+    if not usable.any():
+        return None
+    z = scores[:, usable]
+    z = (z - z.mean(axis=0)) / z.std(axis=0)
+    loading = np.linalg.eigh(z.T @ z)[1][:, -1]
+    return z @ loading * (1 if loading.sum() >= 0 else -1)
+
+
+def _random_directions(hidden, aligned: Aligned, directions: int, seed: int) -> pd.DataFrame:
+    generator = np.random.default_rng(seed)
+    vectors = generator.standard_normal((hidden.shape[1], directions))
+    gap = (hidden[aligned.better] - hidden[aligned.worse]).astype(float)
+    kept = np.isfinite(gap).all(axis=1)
+    rows = []
+    for subset, mask in _subsets(aligned):
+        sign = np.sign(gap[mask & kept] @ vectors)
+        row = {"baseline": "random direction", "subset": subset, "n": len(sign), "note": ""}
+        if len(sign):
+            rate = ((sign + 1) / 2).mean(axis=0)
+            low, high = np.quantile(rate, [0.025, 0.975])
+            row |= {"win_rate": rate.mean(), "low": low, "high": high}
+        else:
+            row |= {"win_rate": np.nan, "low": np.nan, "high": np.nan, "note": "no states kept"}
+        rows.append(row)
+    return pd.DataFrame(rows)
