@@ -15,7 +15,17 @@ from __future__ import annotations
 import importlib
 
 _FUNCTIONS = {"load_items": "lib.data", "load_model": "lib.models", "extract": "lib.extraction"}
-_MODULES = ("charts", "data", "extraction", "models", "planted", "report", "stats", "training")
+_MODULES = (
+    "charts",
+    "data",
+    "extraction",
+    "models",
+    "planted",
+    "prose",
+    "report",
+    "stats",
+    "training",
+)
 
 __all__ = ["extract", "load_items", "load_model"]
 

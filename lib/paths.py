@@ -34,6 +34,13 @@ def cache() -> Path:
     return Path.home() / ".cache" / "reward-audit"
 
 
+def cache_folder() -> Path:
+    """The cache, made when it isn't there."""
+    folder = cache()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def slug(name: str) -> str:
     """A folder name for a model or dataset name: readable, safe, distinct.
 
@@ -44,7 +51,7 @@ def slug(name: str) -> str:
     parts = [re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip(".-") for part in name.split("/")]
     parts = [part[:60] for part in parts if part]
     plain = "/".join(parts)
-    if plain == name:
+    if plain and plain == name:
         return plain
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"{plain}-{digest}" if plain else digest

@@ -11,7 +11,8 @@ column         content
 ``ratings``    optional: one ``{attribute: number}`` a response, chosen first
 =============  ==============================================================
 
-In CSV, lists and turns are written as JSON. ``item`` is the row number, from 0.
+In CSV, lists of texts, turns and ratings are written as JSON. ``item`` is the row number,
+from 0.
 """
 
 from __future__ import annotations

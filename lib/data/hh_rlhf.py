@@ -9,7 +9,7 @@ alone; here a ``limit`` samples across all parts unless ``order="head"`` asks fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from lib.data import sources
 from lib.data.items import Builder, Items
@@ -39,11 +39,13 @@ def parse_dialogue(text: str) -> list[dict[str, str]]:
     Raises
     ------
     ValueError
-        When text precedes the first marker.
+        When text precedes the first marker, or there is none.
     """
     preamble, *rest = _TURN.split(text)
-    if preamble.strip() or not rest:
+    if preamble.strip():
         raise ValueError("text before the first turn")
+    if not rest:
+        raise ValueError("no turns")
     return [
         {"role": _ROLE[role], "content": content.strip()}
         for role, content in zip(rest[::2], rest[1::2], strict=True)
@@ -71,9 +73,7 @@ def parse_pair(chosen: str, rejected: str) -> tuple[list[dict[str, str]], str, s
     return better[:-1], better[-1]["content"], worse[-1]["content"]
 
 
-def load(
-    name: str, part: str | None, *, split: str = "test", source: str | None = None
-) -> Items:
+def load(name: str, part: str | None, *, split: str = "test", source: str | None = None) -> Items:
     """Items of one part, or of all the parts that the source has.
 
     Parameters
@@ -115,17 +115,17 @@ def _rows(part: str, split: str, source: str | None, required: bool) -> Iterable
     return sources.read_rows(path) if path else None
 
 
-def _collect(builder: Builder, part: str, rows: Iterator[dict]) -> None:
+def _collect(builder: Builder, part: str, rows: Iterable[dict]) -> None:
     criterion = part.split("-")[0]
     for number, row in enumerate(rows):
-        try:
-            parsed = parse_pair(row["chosen"], row["rejected"])
-        except KeyError as key:
+        lacking = [key for key in ("chosen", "rejected") if not isinstance(row.get(key), str)]
+        if lacking:
             raise DataError(
-                f"columns 'chosen' and 'rejected' in hh-rlhf/{part}",
-                f"row {number} without {key}",
+                f"texts under 'chosen' and 'rejected' in hh-rlhf/{part}",
+                f"row {number} without a {' or '.join(lacking)} text",
                 "Check that the file is hh-rlhf's own.",
-            ) from None
+            )
+        parsed = parse_pair(row["chosen"], row["rejected"])
         if isinstance(parsed, str):
             builder.drop(parsed)
             continue

@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
@@ -116,8 +117,8 @@ class Items:
         """
         if order not in ("sample", "head"):
             raise DataError("order 'sample' or 'head'", repr(order), "Choose one of the two.")
-        if limit < 0:
-            raise DataError("a limit of 0 (all) or more", str(limit), "Give a whole number.")
+        if not isinstance(limit, Integral) or limit < 0:
+            raise DataError("a limit of 0 (all) or more", repr(limit), "Give a whole number.")
         if not limit or limit >= len(self):
             return self
         if order == "head":
@@ -215,7 +216,9 @@ class Builder:
             name=self.name,
             prompts=prompts,
             responses=pd.DataFrame(self._responses),
-            comparisons=pd.DataFrame(self._comparisons, columns=columns),
+            comparisons=pd.DataFrame(self._comparisons, columns=columns).astype(
+                {"better": np.int64, "worse": np.int64}
+            ),
             dropped=dict(self.dropped),
             missing=tuple(self.missing),
             about=dict(about or {}),

@@ -15,6 +15,8 @@ WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
 TOKEN = re.compile(r"\w+|[^\w\s]")
 SENTENCE_END = re.compile(r"[.!?]+(?=[\s\"'”’)\]]|$)|\n+")
 VOWELS = re.compile(r"[aeiouy]+")
+# A last e, or that of -ed, makes no syllable; after a consonant the e of -le does (ta-ble).
+SILENT_E = re.compile(r"(?:[^eyl]e|[aeiouy]le|[^aeioutdy]ed)$")
 
 # Opening phrases of refusals; matched in the first 160 characters only, so that an answer
 # that mentions what it can't cover somewhere later does not count as one.
@@ -54,11 +56,7 @@ def n_syllables(word: str) -> int:
     """
     word = word.lower()
     count = len(VOWELS.findall(word))
-    if word.endswith("e") and not word.endswith(("le", "ee", "ye")) and count > 1:
-        count -= 1
-    elif word.endswith("le") and len(word) > 2 and word[-3] in "aeiouy" and count > 1:
-        count -= 1
-    if word.endswith("ed") and len(word) > 3 and word[-3] not in "tdaeiouy" and count > 1:
+    if SILENT_E.search(word):
         count -= 1
     return max(1, count)
 

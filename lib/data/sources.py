@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def read_rows(path: str | Path) -> Iterator[dict]:
                 yield from _json_array(stream.read(), path)
     except UnicodeDecodeError as error:
         raise DataError(f"UTF-8 text in {path}", f"{error}", "Convert the file.") from None
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
             f"a whole gzip file at {path}", f"{error}", "Download the file again."
         ) from None
@@ -124,9 +125,7 @@ def _json_array(text: str, path: Path) -> list[dict]:
             "Mend the file.",
         ) from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(
-            f"a JSON array of objects in {path}", type(rows).__name__, "Mend the file."
-        )
+        raise DataError(f"a JSON array of objects in {path}", type(rows).__name__, "Mend the file.")
     return rows
 
 

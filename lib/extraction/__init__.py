@@ -22,11 +22,10 @@ from lib import paths
 from lib.data.items import Items
 from lib.errors import DataError, ModelError
 from lib.extraction import store as stores
-from lib.extraction.run import align, check, comparisons, load_run, save_run
+from lib.extraction.run import TRAINED, align, check, comparisons, load_run, save_run
 
 __all__ = ["TRAINED", "align", "check", "comparisons", "extract", "load_run", "save_run"]
 
-TRAINED = "prompt that a head was trained on"
 TOO_LONG = "longer than the model's context"
 REFUSED = "refused by the chat template"
 
@@ -75,9 +74,7 @@ def extract(
     StoreError
         When the store is another's, in use, or can't be written.
     """
-    items = replace(
-        items, responses=items.responses.assign(row=np.arange(len(items.responses)))
-    )
+    items = replace(items, responses=items.responses.assign(row=np.arange(len(items.responses))))
     if held_out and model.trained_on:
         known = items.prompts["prompt_hash"].isin(model.trained_on).to_numpy()
         items = items.select(~known, TRAINED)
@@ -93,7 +90,7 @@ def extract(
 
 def _encode(model, items: Items):
     """Tokens of each item, and the items without those that can't be scored."""
-    from lib.models.prompt import Unrenderable
+    from lib.models.prompt import RenderError
 
     limit = getattr(model.backbone.config, "max_position_embeddings", None) or sys.maxsize
     texts = items.responses["text"].to_numpy()
@@ -103,7 +100,7 @@ def _encode(model, items: Items):
     for i, prompt in enumerate(items.prompts["prompt"]):
         try:
             item = model.format.encode(prompt, texts[first[i] : first[i + 1]])
-        except Unrenderable:
+        except RenderError:
             dropped[REFUSED] += 1
             continue
         if max(map(len, item.sequences)) > limit:
@@ -150,9 +147,7 @@ def _states(model, items, encoded, store, packing, budget, progress):
             }
             tensors = store.read(number, size)
             if tensors is None:
-                states = forward(
-                    model.backbone, encoded[shard], packing, budget, on_step=advance
-                )
+                states = forward(model.backbone, encoded[shard], packing, budget, on_step=advance)
                 tensors = {"hidden": states.hidden, "gate_hidden": states.gate_hidden}
                 _finite(tensors, ids[shard], counts[shard])
                 store.write(number, tensors)
@@ -187,9 +182,7 @@ def _bar(total: int, progress: bool | None) -> Iterator:
         yield bar.update
 
 
-def _run(
-    model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifest
-) -> xr.Dataset:
+def _run(model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifest) -> xr.Dataset:
     import safetensors
     import torch
     import transformers

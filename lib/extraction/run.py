@@ -26,9 +26,10 @@ variable               dims                  dtype    content
 
 ``head`` (names), ``item`` (the dataset's ids) and ``response`` (row numbers of the
 ``items.responses`` that were given to ``extract``) are labelled coordinates, so a run whose
-items were filtered still matches ``items.comparisons``. ``attrs`` holds plain JSON: ``model``, ``dataset``, ``items`` (their fingerprint), ``fingerprint`` (of the model's
-parts), ``dropped`` (reason → count), ``missing``, ``about``, ``extraction`` (dtype,
-packing, …), ``versions``, ``template_example``.
+items were filtered still matches ``items.comparisons``. ``attrs`` holds plain JSON:
+``model``, ``dataset``, ``items`` (their fingerprint), ``fingerprint`` (of the model's parts),
+``dropped`` (reason → count), ``missing``, ``about``, ``extraction`` (dtype, packing, …),
+``versions``, ``template_example``.
 
 On disk a run is a folder of ``run.json`` and ``run.safetensors``; no pickle anywhere.
 """
@@ -51,6 +52,7 @@ from safetensors.numpy import load_file, save_file
 from lib.errors import DataError, StoreError
 
 FORMAT = 1
+TRAINED = "prompt that a head was trained on"  # a reason in ``dropped``
 JSON, TENSORS = "run.json", "run.safetensors"
 
 # name → (dims, dtype kind, required)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +34,7 @@ def plan(responses_per_item: Sequence[int], size: int = SHARD_RESPONSES) -> list
         return []
     shard = (ends - np.asarray(responses_per_item)) // size
     starts = np.flatnonzero(np.diff(shard, prepend=-1))
-    return [
-        slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(ends)], strict=True)
-    ]
+    return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(ends)], strict=True)]
 
 
 @dataclass(frozen=True)
@@ -131,25 +130,27 @@ def open_store(folder: str | Path, manifest: Mapping) -> Store:
     return Store(folder, manifest)
 
 
-class lock:
-    """Holds the store for one process; a second one is told so at once."""
+@contextmanager
+def lock(folder: str | Path) -> Iterator[None]:
+    """Hold the store for this process.
 
-    def __init__(self, folder: str | Path):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        self._path = Path(folder) / ".lock"
-        self._lock = FileLock(self._path)
-
-    def __enter__(self) -> lock:
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise StoreError(
-                f"a store that no other process is writing ({self._path.parent})",
-                "one in use",
-                "Wait for the other process, or name another folder.",
-            ) from None
-        return self
-
-    def __exit__(self, *_) -> Iterator[None] | None:
-        self._lock.release()
-        return None
+    Raises
+    ------
+    StoreError
+        At once, while another process holds it.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    held = FileLock(folder / ".lock")
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        raise StoreError(
+            f"a store that no other process is writing ({folder})",
+            "one in use",
+            "Wait for the other process, or name another folder.",
+        ) from None
+    try:
+        yield
+    finally:
+        held.release()

@@ -1,47 +1,93 @@
 """Reward models with named heads: ``load_model`` is the one way in.
 
-``smol-armo``, the embedded reference model, needs nothing but this package; a path names
-a folder of heads on the same backbone.
+``smol-armo``, the embedded reference model, needs nothing but this package. A folder or
+hub id names a released model (ArmoRM's layout, or a sequence classifier), or a folder of
+heads on the embedded backbone.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lib.errors import ModelError, unknown
-from lib.models import frozen
+from lib.models import armorm, classifier, frozen
+from lib.models.armorm import save_armorm
 from lib.models.base import Head, Readout, RewardModel
+from lib.models.checkpoint import download, open_checkpoint
 
-__all__ = ["EMBEDDED", "Head", "Readout", "RewardModel", "load_model"]
+__all__ = ["EMBEDDED", "Head", "Readout", "RewardModel", "load_model", "save_armorm"]
 
 EMBEDDED = ("smol-armo",)
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def load_model(
-    name: str, *, device: str | None = None, dtype: str | None = None
+    name: str,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    heads: Sequence[str] | None = None,
+    revision: str | None = None,
+    device_map: str | Mapping | None = None,
 ) -> RewardModel:
     """Load a reward model.
 
     Parameters
     ----------
     name
-        An embedded model's name, or a folder.
+        An embedded model's name, a folder, or a hub id (``RLHFlow/ArmoRM-Llama3-8B-v0.1``).
     device
         ``"cpu"``, ``"cuda"``, …; by default a GPU when there is one.
     dtype
         ``"float32"``, ``"bfloat16"`` or ``"float16"``; float32 by default.
+    heads
+        Names for a released model's heads, in the order of its head matrix, where its own
+        are missing or wrong; recorded as the user's word.
+    revision
+        Branch, tag or commit of a hub id.
+    device_map
+        Spreads a released model over several GPUs (``"auto"``, ``"balanced"``, or a
+        mapping of module names, as in transformers), in place of ``device``.
 
     Raises
     ------
     ModelError
-        For an unknown name, dtype or device, or weights that are missing or damaged.
+        For an unknown name, dtype or device, an option that doesn't apply, or weights that
+        are missing, unexpected, damaged or not finite.
     """
+    name = str(name)
+    if device is not None and device_map is not None:
+        raise ModelError(
+            "one of device and device_map", "both", "Leave out device to use several GPUs."
+        )
     device, resolved = resolve(device, dtype)
+    folder = Path(name)
+    options = {"heads": heads, "revision": revision, "device_map": device_map}
     if name in EMBEDDED:
+        _refuse(options, name)
         return frozen.load(name, device=device, dtype=resolved)
-    if Path(name).is_dir() and frozen.is_folder_of_heads(Path(name)):
-        return frozen.load(name, Path(name), device=device, dtype=resolved)
-    raise unknown("model, or a folder that holds one", name, EMBEDDED, ModelError)
+    if folder.is_dir() and frozen.is_folder_of_heads(folder):
+        _refuse(options, name)
+        return frozen.load(name, folder, device=device, dtype=resolved)
+    if folder.is_dir():
+        _refuse({"revision": revision}, name)
+    elif HUB_ID.fullmatch(name):
+        folder = download(name, revision)
+    else:
+        raise unknown("model, or a folder or hub id of one", name, EMBEDDED, ModelError)
+    checkpoint = open_checkpoint(folder, name)
+    kind = armorm if armorm.is_armorm(checkpoint) else classifier
+    return kind.load(checkpoint, dtype=resolved, device_map=device_map or {"": device}, heads=heads)
+
+
+def _refuse(options: Mapping, name: str) -> None:
+    given = [option for option, value in options.items() if value is not None]
+    if given:
+        raise ModelError(
+            f"options that apply to {name}", ", ".join(given), "Leave them out for this model."
+        )
 
 
 def resolve(device: str | None, dtype: str | None):

@@ -42,7 +42,7 @@ class FrozenHeads:
     gated: bool = False
 
     def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
-        """score = h Wᵀ + b, in float32."""
+        """Score = h Wᵀ + b, in float32."""
         return Readout(np.asarray(hidden, np.float32) @ self.weight.T + self.bias)
 
     @property
@@ -73,8 +73,7 @@ def load(
     """
     card = json.loads((folder / CARD).read_text())
     heads = [
-        Head(entry["name"], entry["source"], entry.get("concept", ""))
-        for entry in card["heads"]
+        Head(entry["name"], entry["source"], entry.get("concept", "")) for entry in card["heads"]
     ]
     weight, bias = _weights(folder / WEIGHTS, heads)
     backbone, tokenizer = backbones.load_embedded(device, dtype)

@@ -20,7 +20,7 @@ EXAMPLE = [{"role": "user", "content": "What is the capital of France?"}]
 EXAMPLE_RESPONSE = "Paris is the capital of France."
 
 
-class Unrenderable(ValueError):
+class RenderError(ValueError):
     """A chat template refused a conversation; the reason is the message."""
 
 
@@ -105,7 +105,7 @@ class PromptFormat:
 
         Raises
         ------
-        Unrenderable
+        RenderError
             When the template refuses it (consecutive turns of one role, an unknown role).
         """
         turns = [dict(turn) for turn in prompt]
@@ -116,21 +116,18 @@ class PromptFormat:
                 turns, tokenize=False, add_generation_prompt=response is None and header
             )
         except Exception as error:  # templates raise Jinja errors of many kinds
-            raise Unrenderable(str(error).splitlines()[0][:200]) from None
+            raise RenderError(str(error).splitlines()[0][:200]) from None
 
     def tokenize(self, text: str) -> np.ndarray:
         """Token ids of a rendered text, nothing added."""
         return np.asarray(self.tokenizer(text, add_special_tokens=False)["input_ids"], np.int64)
 
-    def encode(
-        self, prompt: Sequence[Mapping[str, str]], responses: Sequence[str]
-    ) -> EncodedItem:
+    def encode(self, prompt: Sequence[Mapping[str, str]], responses: Sequence[str]) -> EncodedItem:
         """Tokens of a prompt with each of its responses."""
         opened = self.tokenize(self.render(prompt))
         closed = self.tokenize(self.render(prompt, header=False))
         sequences = [
-            self._read_to(self.tokenize(self.render(prompt, response)))
-            for response in responses
+            self._read_to(self.tokenize(self.render(prompt, response))) for response in responses
         ]
         n_prompt = min(_shared(opened, ids) for ids in sequences)
         n_shared = n_prompt
@@ -145,7 +142,7 @@ class PromptFormat:
             return ids
         ends = np.flatnonzero(ids == self.end_of_turn)
         if not len(ends):
-            raise Unrenderable("the template closed no turn")
+            raise RenderError("the template closed no turn")
         return ids[: ends[-1] + 1]
 
     @property

@@ -91,9 +91,7 @@ def wilson(totals: np.ndarray, sizes: np.ndarray, level: float = 0.95) -> Interv
     shrink = 1 + t**2 / n_eff
     centre = (p + t**2 / (2 * n_eff)) / shrink
     half = t / shrink * np.sqrt(p * (1 - p) / n_eff + t**2 / (4 * n_eff**2))
-    return Interval(
-        p, np.maximum(centre - half, 0), np.minimum(centre + half, 1), np.sqrt(robust)
-    )
+    return Interval(p, np.maximum(centre - half, 0), np.minimum(centre + half, 1), np.sqrt(robust))
 
 
 def _variance(totals, sizes, n, n_clusters):

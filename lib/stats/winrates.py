@@ -19,6 +19,7 @@ VERDICTS = ("strong", "tracks", "inverted", "chance", "inconclusive", "undefined
 STRONG = 0.65
 CHANCE = (0.45, 0.55)
 POWER = 0.8
+RATES = ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"]
 
 
 def validity(
@@ -75,7 +76,7 @@ def validity(
 
 def _table(scores, names, aligned: Aligned, alpha, draws, seed) -> pd.DataFrame:
     gaps = scores[aligned.better].astype(float) - scores[aligned.worse].astype(float)
-    subsets = _subsets(aligned)
+    subsets = by_subset(aligned)
     parts = [
         _rows(gaps[mask], names, aligned.prompt[mask], subset, alpha, draws, seed)
         for subset, mask in subsets
@@ -91,11 +92,12 @@ def _table(scores, names, aligned: Aligned, alpha, draws, seed) -> pd.DataFrame:
     z = scipy_stats.norm.ppf(1 - alpha / (2 * m)) + scipy_stats.norm.ppf(POWER)
     table["mde"] = z * table.pop("se")
     table["verdict"] = verdicts(table, alpha)
-    columns = "head subset n prompts wins ties losses win_rate low high boot_low boot_high"
-    return table[[*columns.split(), "d_z", "p", "p_adjusted", "verdict", "mde", "note"]]
+    columns = ["head", "subset", "n", "prompts", *RATES, "d_z", "p", "p_adjusted", "verdict"]
+    return table[[*columns, "mde", "note"]]
 
 
-def _subsets(aligned: Aligned) -> list[tuple[str, np.ndarray]]:
+def by_subset(aligned: Aligned) -> list[tuple[str, np.ndarray]]:
+    """Names and masks of "all" and of each subset, in order of appearance."""
     named = [(str(name), aligned.subset == name) for name in pd.unique(aligned.subset)]
     everything = np.ones(len(aligned), dtype=bool)
     return [(ALL, everything), *((name, mask) for name, mask in named if name != ALL)]
@@ -104,12 +106,8 @@ def _subsets(aligned: Aligned) -> list[tuple[str, np.ndarray]]:
 def _rows(gaps, names, prompt, subset, alpha, draws, seed) -> pd.DataFrame:
     n = len(gaps)
     if n == 0:
-        empty = dict.fromkeys(
-            ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"],
-            np.nan,
-        )
-        row = {"subset": subset, "n": 0, "prompts": 0, **empty, "d_z": np.nan, "p": np.nan}
-        row |= {"se": np.nan, "note": "no comparisons"}
+        empty = dict.fromkeys([*RATES, "d_z", "p", "se"], np.nan)
+        row = {"subset": subset, "n": 0, "prompts": 0, **empty, "note": "no comparisons"}
         return pd.DataFrame([{"head": name, **row} for name in names])
     _, prompt = np.unique(prompt, return_inverse=True)
     sign = np.sign(gaps)
@@ -146,9 +144,8 @@ def _rows(gaps, names, prompt, subset, alpha, draws, seed) -> pd.DataFrame:
             ),
         }
     )
-    hidden = ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"]
-    table[hidden] = table[hidden].astype(float)
-    table.loc[lost, [*hidden, "d_z", "se"]] = np.nan
+    table[RATES] = table[RATES].astype(float)
+    table.loc[lost, [*RATES, "d_z", "se"]] = np.nan
     return table
 
 
@@ -169,9 +166,7 @@ def verdicts(table: pd.DataFrame, alpha: float = 0.05) -> np.ndarray:
     )
 
 
-def validity_as_published(
-    run: xr.Dataset, comparisons: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def validity_as_published(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.DataFrame:
     """The published rule: a head is valid when it wins .65 and a Wilcoxon test agrees.
 
     Returns
@@ -191,17 +186,11 @@ def validity_as_published(
     scores = run["score"].values.astype(float)
     gaps = scores[aligned.better] - scores[aligned.worse]
     rows = []
-    for subset, mask in _subsets(aligned):
+    for subset, mask in by_subset(aligned):
         for head, gap in zip(run["head"].values, gaps[mask].T, strict=True):
             nonzero = gap[gap != 0]
             usable = len(nonzero) > 0 and np.isfinite(nonzero).all()
-            p = (
-                scipy_stats.wilcoxon(
-                    nonzero, alternative="greater", zero_method="wilcox"
-                ).pvalue
-                if usable
-                else np.nan
-            )
+            test = scipy_stats.wilcoxon(nonzero, alternative="greater") if usable else None
             spread = gap.std() if len(gap) else 0.0
             rows.append(
                 {
@@ -210,7 +199,7 @@ def validity_as_published(
                     "n": len(gap),
                     "accuracy": (gap > 0).mean() if len(gap) else np.nan,
                     "cohens_d": gap.mean() / spread if spread > 0 else np.nan,
-                    "p": p,
+                    "p": test.pvalue if test else np.nan,
                 }
             )
     table = pd.DataFrame(rows)
@@ -283,7 +272,7 @@ def _random_directions(hidden, aligned: Aligned, directions: int, seed: int) -> 
     gap = (hidden[aligned.better] - hidden[aligned.worse]).astype(float)
     kept = np.isfinite(gap).all(axis=1)
     rows = []
-    for subset, mask in _subsets(aligned):
+    for subset, mask in by_subset(aligned):
         sign = np.sign(gap[mask & kept] @ vectors)
         row = {"baseline": "random direction", "subset": subset, "n": len(sign), "note": ""}
         if len(sign):

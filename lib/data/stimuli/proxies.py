@@ -135,9 +135,7 @@ def main(files: Iterable[str]) -> int:
             for pair in document["pairs"]
         ]
         share = sum((gap > 0) + (gap == 0) / 2 for gap in longer) / len(longer)
-        print(
-            f"{Path(file).stem}: high is the longer text in {share:.2f} of {len(longer)} pairs"
-        )
+        print(f"{Path(file).stem}: high is the longer text in {share:.2f} of {len(longer)} pairs")
         for number, pair in enumerate(document["pairs"], 1):
             concept = document["concept"]
             name = f"{Path(file).stem}:{number}"

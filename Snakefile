@@ -1,0 +1,87 @@
+"""extract → page → book. What to make is read from audit.yml by lib.book.plan."""
+
+import shlex
+import sys
+from pathlib import Path
+
+from lib.book import plan
+
+PLAN = plan.read()
+RUNS = {run.manifest: run for run in PLAN.runs if not run.committed}
+PAGES = {page.output: page for page in PLAN.pages}
+PYTHON = shlex.quote(sys.executable)
+
+
+def sources(*places):
+    """Files under the places that a step's result depends on."""
+    found = []
+    for place in map(Path, places):
+        found += [place] if place.is_file() else place.rglob("*")
+    kept = {".py", ".ipynb", ".yaml", ".yml", ".md", ".bib", ".js", ".css", ".json", ".safetensors"}
+    return sorted(
+        str(path)
+        for path in found
+        if path.suffix in kept and not any(part.startswith(".") for part in path.parts)
+    )
+
+
+EXTRACTING = sources("lib/data", "lib/models", "lib/extraction", "lib/errors.py", "lib/paths.py")
+LIBRARY = sources("lib")
+BOOK = [path for path in sources("book") if "/results/" not in path and "/_build/" not in path]
+
+
+def words(options):
+    return " ".join(shlex.quote(str(word)) for pair in options for word in pair)
+
+
+rule all:
+    input:
+        ".cache/book.stamp",
+
+
+rule extract:
+    input:
+        EXTRACTING,
+    output:
+        update("{folder}/run.json"),
+    wildcard_constraints:
+        folder=r"\.cache/runs/.+",
+    params:
+        options=lambda wildcards, output: words(
+            [("--model", RUNS[output[0]].model), ("--dataset", RUNS[output[0]].dataset)]
+            + [(f"--{key}", value) for key, value in RUNS[output[0]].options.items()]
+        ),
+    threads: 2
+    shell:
+        "{PYTHON} -m lib extract {params.options} --out {wildcards.folder}"
+
+
+rule page:
+    input:
+        LIBRARY,
+        run=lambda wildcards: PAGES[f"book/results/{wildcards.page}.ipynb"].run.manifest,
+        notebook=lambda wildcards: f"notebooks/{wildcards.page.split('/')[-1]}.ipynb",
+    output:
+        update("book/results/{page}.ipynb"),
+    params:
+        notebook=lambda wildcards, output: PAGES[output[0]].notebook,
+        title=lambda wildcards, output: shlex.quote(PAGES[output[0]].run.dataset),
+        given=lambda wildcards, output: words(
+            ("-p", f"{name}={value}") for name, value in PAGES[output[0]].parameters.items()
+        ),
+    shell:
+        "OMP_NUM_THREADS=1 {PYTHON} -m lib page {params.notebook} --out {output}"
+        " --title {params.title} {params.given} > /dev/null"
+
+
+rule book:
+    input:
+        BOOK,
+        "_config.yml",
+        "_toc.yml",
+        LIBRARY,
+        pages=list(PAGES),
+    output:
+        touch(".cache/book.stamp"),
+    shell:
+        "{PYTHON} -m lib site > /dev/null"

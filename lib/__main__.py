@@ -1,0 +1,170 @@
+"""The shell's way in: ``python -m lib extract|page|describe|toc|site|build|train``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from lib.errors import AuditError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; errors of ours are one line on stderr and exit status 1."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    try:
+        return options.run(options) or 0
+    except AuditError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m lib", description="Audit a reward model.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser("extract", help="run a model once over a dataset")
+    command.add_argument("--model", required=True, help="an embedded model's name, or a folder")
+    _dataset(command)
+    command.add_argument("--out", required=True, help="folder for the run")
+    command.add_argument("--states", type=int, help="keep states of this many items; all if unset")
+    command.add_argument("--all-prompts", action="store_true", help="also those heads trained on")
+    command.add_argument("--device", help="cpu, cuda, …")
+    command.add_argument("--dtype", help="float32, bfloat16 or float16")
+    command.set_defaults(run=_extract)
+
+    command = commands.add_parser("describe", help="what a dataset holds")
+    _dataset(command, "dataset")
+    command.set_defaults(run=_describe)
+
+    command = commands.add_parser("page", help="execute a notebook", add_help=False)
+    command.add_argument("notebook", nargs="?", default="")
+    command.add_argument("--out", help="the executed page")
+    command.add_argument("--title", default="", help="put after the page's own title")
+    command.add_argument("-p", action="append", default=[], metavar="NAME=VALUE", type=_pair)
+    command.add_argument("-h", "--help", action="store_true")
+    command.set_defaults(run=_page)
+
+    command = commands.add_parser("toc", help="write _toc.yml from audit.yml")
+    command.set_defaults(run=_toc)
+
+    command = commands.add_parser("site", help="render executed pages into the site")
+    command.set_defaults(run=_site)
+
+    command = commands.add_parser("build", help="extract, execute and render what changed")
+    command.add_argument("--cores", type=int, default=2)
+    command.set_defaults(run=_build)
+
+    command = commands.add_parser("train", help="train an embedded model's heads")
+    command.add_argument("model", choices=["smol-armo"])
+    command.add_argument("--source", required=True, help="folder of real preference files")
+    command.add_argument("--out", help="folder for weights and card; the package's by default")
+    command.set_defaults(run=_train)
+    return parser
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"needed NAME=VALUE, found {text!r}")
+    return name, value
+
+
+def _dataset(command: argparse.ArgumentParser, flag: str = "--dataset") -> None:
+    required = {"required": True} if flag.startswith("-") else {}
+    command.add_argument(flag, help="a dataset's name, or file:PATH", **required)
+    command.add_argument("--source", help="a folder of its files; the hub if unset")
+    command.add_argument("--split", default="test")
+    command.add_argument("--limit", type=int, default=0, help="at most this many items; 0: all")
+    command.add_argument("--seed", type=int, default=0, help="of the sample that limit takes")
+    command.add_argument("--order", default="sample", help="sample or head")
+
+
+def _items(options):
+    from lib.data import load_items
+
+    return load_items(
+        options.dataset,
+        split=options.split,
+        source=options.source,
+        limit=options.limit,
+        seed=options.seed,
+        order=options.order,
+    )
+
+
+def _extract(options) -> None:
+    from lib.extraction import extract, save_run
+    from lib.models import load_model
+
+    items = _items(options)
+    model = load_model(options.model, device=options.device, dtype=options.dtype)
+    run = extract(model, items, held_out=not options.all_prompts)
+    save_run(run, options.out, states=options.states, seed=options.seed)
+    left_out = ", ".join(f"{n} {why}" for why, n in run.attrs["dropped"].items()) or "none"
+    print(f"{run.sizes['item']} items scored; left out: {left_out}; run in {options.out}")
+
+
+def _describe(options) -> None:
+    from lib.data.describe import describe
+
+    print(describe(_items(options)))
+
+
+def _page(options) -> int:
+    from lib.book import pages
+    from lib.parameters import from_text
+
+    if options.help or not options.notebook:
+        print(_page_help(options.notebook))
+        return 0
+    known = pages.declared(options.notebook)
+    given = {
+        name: from_text(known[name], value) if name in known else value for name, value in options.p
+    }
+    out = options.out or f"{options.notebook}.ipynb"
+    print(pages.run_page(options.notebook, out, given, options.title))
+    return 0
+
+
+def _page_help(notebook: str) -> str:
+    from lib.book import pages, plan
+
+    usage = "python -m lib page NOTEBOOK --out PAGE [--title TEXT] [-p NAME=VALUE]…"
+    if not notebook:
+        return f"{usage}\nnotebooks: {', '.join(plan.notebooks())}"
+    lines = [
+        f"  {p.name}: {p.type} = {p.default!r}\n      {p.meaning}"
+        for p in pages.declared(notebook).values()
+    ]
+    return "\n".join([usage, f"parameters of {notebook}:", *lines])
+
+
+def _toc(options) -> None:
+    from lib.book import toc
+
+    toc.write()
+
+
+def _site(options) -> None:
+    from lib.book import site
+
+    print(site.render())
+
+
+def _build(options) -> None:
+    from lib.book.build import build
+
+    index = build(options.cores)
+    print(f"The book is built. Open {index.as_uri()}")
+
+
+def _train(options) -> None:
+    from lib.training import smol_armo
+
+    print(smol_armo.train(options.source, options.out))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,48 @@
+"""Build everything that is out of date: the graph of ``Snakefile`` under a lock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from lib import paths
+from lib.book import toc
+from lib.errors import PageError, StoreError
+
+
+def build(cores: int = 2) -> Path:
+    """Extract, execute and render what changed; returns the site's index.
+
+    A build that was killed is picked up where it stopped.
+
+    Raises
+    ------
+    StoreError
+        While another build of this checkout runs.
+    PageError
+        When a page or the site failed; what was said is on the console.
+    """
+    toc.write()
+    try:
+        with FileLock(paths.cache_folder() / "build.lock", timeout=0):
+            _snakemake("--unlock", "--cores", "1", quiet=True)
+            if _snakemake("--cores", str(cores), "--rerun-incomplete", "--keep-going"):
+                raise PageError(
+                    "every step of the build", "a failed one (above)", "The last site was kept."
+                )
+    except Timeout:
+        raise StoreError(
+            "one build of this checkout at a time", "another one running", "Wait for it."
+        ) from None
+    return paths.SITE / "index.html"
+
+
+def _snakemake(*options: str, quiet: bool = False) -> int:
+    command = [
+        *(sys.executable, "-m", "snakemake", "--snakefile", str(paths.ROOT / "Snakefile")),
+        *("--directory", str(paths.ROOT), "--quiet", "rules", "progress", *options),
+    ]
+    return subprocess.run(command, capture_output=quiet).returncode

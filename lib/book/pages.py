@@ -1,0 +1,124 @@
+"""Execute one notebook: checked before, whole after, moved into place only then."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from lib import parameters, paths
+from lib.errors import PageError, unknown
+
+TAG = "parameters"
+
+
+def declared(notebook: str) -> dict[str, parameters.Parameter]:
+    """The parameters of a notebook by its name under ``notebooks/``.
+
+    Raises
+    ------
+    ParameterError
+        When there is no such notebook.
+    PageError
+        When it hasn't exactly one cell tagged ``parameters``.
+    """
+    path = paths.NOTEBOOKS / f"{notebook}.ipynb"
+    if not path.is_file():
+        raise unknown("notebook", notebook, (p.stem for p in paths.NOTEBOOKS.glob("*.ipynb")))
+    tagged = [
+        cell
+        for cell in nbformat.read(path, as_version=4).cells
+        if TAG in cell.metadata.get("tags", [])
+    ]
+    if len(tagged) != 1:
+        raise PageError(
+            f"one cell tagged {TAG!r} in notebooks/{notebook}.ipynb",
+            str(len(tagged)),
+            "Mend it.",
+        )
+    return parameters.declared(tagged[0].source)
+
+
+def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title: str = "") -> Path:
+    """Execute a notebook with parameters.
+
+    Parameters
+    ----------
+    notebook
+        Its name under ``notebooks/``.
+    output
+        Where the executed page goes, by rename, when every cell completed.
+    given
+        Parameters; names and types are checked before anything runs.
+    title
+        Put after the page's own title.
+
+    Raises
+    ------
+    ParameterError
+        For a name the notebook doesn't declare, or a value of another type.
+    PageError
+        When a cell failed or never ran: names notebook, cell and error. The last good page
+        at ``output`` stays.
+    """
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    values = parameters.check(declared(notebook), given)
+    output = Path(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_name(f".{output.stem}.partial-{os.getpid()}.ipynb")
+    source = paths.NOTEBOOKS / f"{notebook}.ipynb"
+    try:
+        papermill.execute_notebook(
+            str(source), str(partial), values, cwd=str(paths.ROOT), progress_bar=False
+        )
+    except PapermillExecutionError as error:
+        raise _failed(notebook, error.cell_index, f"{error.ename}: {error.evalue}") from None
+    except Exception as error:  # a kernel that died, a notebook that isn't one
+        raise _failed(notebook, None, f"{type(error).__name__}: {error}") from None
+    else:
+        page = nbformat.read(partial, as_version=4)
+        for index, cell in enumerate(page.cells):
+            if cell.cell_type == "code" and cell.source.strip() and not cell.execution_count:
+                raise _failed(notebook, index, "the cell never ran")
+        _finish(page, title)
+        nbformat.write(page, partial)
+        os.replace(partial, output)
+    finally:
+        partial.unlink(missing_ok=True)
+    return output
+
+
+def _failed(notebook: str, cell: int | None, error: str) -> PageError:
+    where = f"cell {cell} of " if cell is not None else ""
+    return PageError(
+        "every cell to complete",
+        f"a failure in {where}notebooks/{notebook}.ipynb: {error}",
+        "The last good page was kept.",
+    )
+
+
+def _finish(page, title: str) -> None:
+    """Title with what it is about; no times and paths of this execution, which differ each run."""
+    if title:
+        for cell in page.cells:
+            if cell.cell_type == "markdown" and cell.source.startswith("# "):
+                first, *rest = cell.source.split("\n")
+                cell.source = "\n".join([f"{first}: {_markdown(title)}", *rest])
+                break
+    page.metadata.pop("papermill", None)
+    for index, cell in enumerate(page.cells):
+        for key in ("papermill", "execution"):
+            cell.metadata.pop(key, None)
+        cell["id"] = f"cell-{index}"
+
+
+def _markdown(text: str) -> str:
+    """Text as itself in one line of Markdown."""
+    flat = " ".join(text.split())
+    return re.sub(r"([\\`*_{}\[\]()<>#+!|$~&-])", r"\\\1", flat)

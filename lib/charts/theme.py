@@ -1,0 +1,159 @@
+"""The book's visual language: colours, verdict marks, type, and the script that draws.
+
+Colours come in pairs, for the light and the dark site. A chart names a role (``ink``) and
+the site says which of the pair applies: each spec carries two parameters, ``dark`` and
+``narrow``, that ``book/_static/charts.js`` sets when it draws.
+
+Blue means that a head goes with people, vermilion that it goes against them, grey that
+nothing was found; shape and the verdict's name say the same without colour.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How a verdict is drawn.
+
+    Attributes
+    ----------
+    light, dark
+        Its colour on the light and on the dark site; contrast at least 4.5 on both, so
+        that words may wear it.
+    shape
+        A Vega symbol.
+    glyph
+        The same shape as a character.
+    hollow
+        Drawn as an outline.
+    """
+
+    light: str
+    dark: str
+    shape: str
+    glyph: str
+    hollow: bool = False
+
+
+VERDICTS: dict[str, Mark] = {
+    "strong": Mark("#0a3a82", "#b5d9ff", "triangle-up", "▲"),
+    "tracks": Mark("#1769aa", "#5aa7ee", "circle", "●"),
+    "inverted": Mark("#b3370b", "#ff8d5e", "triangle-down", "▼"),
+    "chance": Mark("#3d3d3d", "#dcdcdc", "square", "■"),
+    "inconclusive": Mark("#616870", "#9aa2ac", "circle", "○", hollow=True),
+    "undefined": Mark("#616870", "#9aa2ac", "cross", "✕"),
+}
+
+# Role → (light, dark). Backgrounds are the site's own.
+INKS: dict[str, tuple[str, str]] = {
+    "background": ("#ffffff", "#121212"),
+    "text": ("#222832", "#ced6dd"),
+    "muted": ("#56606d", "#a3abb5"),
+    "rule": ("#c9ced4", "#454c55"),
+    "hairline": ("#e8eaed", "#282c31"),
+    "band": ("#eef0f3", "#22262b"),
+    "baseline": ("#616870", "#9aa2ac"),
+    "bar": ("#8a97a6", "#6d7b8a"),
+    "better": ("#0b6b63", "#56c2b6"),
+    "worse": ("#8c4a86", "#d79ad0"),
+}
+
+FONT = (
+    'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, '
+    '"Liberation Sans", sans-serif'
+)
+SIZE = 13  # px, of names and numbers
+SMALL = 12  # px, of axes and notes
+VEGA_LITE = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
+
+
+def ink(role: str) -> alt.ExprRef:
+    """The colour of a role or a verdict, as an expression that follows the site's mode."""
+    if role in VERDICTS:
+        pair = VERDICTS[role].light, VERDICTS[role].dark
+    else:
+        pair = INKS[role]
+    return alt.ExprRef(f"dark ? '{pair[1]}' : '{pair[0]}'")
+
+
+def either(narrow: float, wide: float) -> alt.ExprRef:
+    """One number in a narrow container (a phone), another in a wide one."""
+    return alt.ExprRef(f"narrow ? {narrow} : {wide}")
+
+
+def parameters() -> list[alt.Parameter]:
+    """The two parameters that the site sets in every chart."""
+    return [alt.param(name="dark", value=False), alt.param(name="narrow", value=False)]
+
+
+def verdict_colour() -> alt.Scale:
+    """Verdict → colour, of strokes and words."""
+    return alt.Scale(domain=list(VERDICTS), range=[ink(name) for name in VERDICTS])
+
+
+def verdict_fill() -> alt.Scale:
+    """Verdict → colour of a mark's inside: the background's where the mark is hollow."""
+    fills = ["background" if mark.hollow else name for name, mark in VERDICTS.items()]
+    return alt.Scale(domain=list(VERDICTS), range=[ink(fill) for fill in fills])
+
+
+def verdict_shape() -> alt.Scale:
+    """Verdict → shape."""
+    return alt.Scale(domain=list(VERDICTS), range=[m.shape for m in VERDICTS.values()])
+
+
+def config(dark: bool = False) -> dict[str, Any]:
+    """The Vega-Lite configuration of a mode."""
+    colour = {role: pair[dark] for role, pair in INKS.items()}
+    axis = {
+        "labelColor": colour["muted"],
+        "labelFontSize": SMALL,
+        "titleColor": colour["muted"],
+        "titleFontSize": SMALL,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+        "domain": False,
+        "tickColor": colour["rule"],
+        "gridColor": colour["hairline"],
+        "labelPadding": 4,
+    }
+    return {
+        "background": "transparent",
+        "font": FONT,
+        "aria": False,  # the figure is one image with one description
+        "padding": {"left": 0, "right": 2, "top": 4, "bottom": 2},
+        "view": {"stroke": None},
+        "axis": axis,
+        "text": {"color": colour["text"], "fontSize": SIZE},
+        "legend": {
+            "labelColor": colour["text"],
+            "labelFontSize": SIZE,
+            "titleColor": colour["muted"],
+            "titleFontSize": SMALL,
+            "titleFontWeight": "normal",
+        },
+        "header": {"labelColor": colour["text"], "titleColor": colour["muted"]},
+        "title": {"color": colour["text"], "fontSize": SIZE + 1, "anchor": "start"},
+    }
+
+
+@cache
+def vega_bundle() -> str:
+    """One script for the site: Vega, Vega-Lite and Vega-Embed, and our two configurations.
+
+    It defines ``window.vegaEmbed`` and ``window.rewardThemes`` and nothing else; wrapped in
+    a function, since its short names would otherwise collide with Sphinx's scripts.
+    """
+    libraries = vl_convert.javascript_bundle(
+        "window.vegaEmbed=vegaEmbed;", vl_version=VEGA_LITE
+    )
+    themes = json.dumps({"light": config(), "dark": config(dark=True)})
+    return f"(function(){{{libraries}}})();\nwindow.rewardThemes={themes};\n"

@@ -1,0 +1,347 @@
+"""ArmoRM and checkpoints of its layout, natively.
+
+A head matrix W gives rewards r = W h, one for each objective; a gating network reads the
+state x at which the header that opens the response begins, and the score is
+Σ g(x) · (r M), with M the debiasing matrix::
+
+    g = logit_scale · softmax(MLP(x) / temperature)
+    score = Σ r · (g Mᵀ)
+
+Layout, as released: the backbone under ``model.*``, ``regression_layer.weight`` (heads,
+features), ``reward_transform_matrix`` (heads, heads), ``gating.logit_scale`` (1,) and
+``gating.layers.{i}.{weight,bias}``, with ReLU between the layers. Any size, number of
+heads, backbone and chat template loads.
+
+Formulae from the released model's description (Wang et al. 2024, "Interpretable
+Preferences via Multi-Objective Reward Modeling and Mixture-of-Experts"); checked against
+an independent NumPy computation in ``tests/models/test_armorm.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lib.errors import ModelError
+from lib.models import backbone as backbones
+from lib.models import checkpoint as checkpoints
+from lib.models import names
+from lib.models.base import Head, Readout
+from lib.models.checkpoint import Checkpoint
+from lib.models.prompt import EXAMPLE, PromptFormat
+
+WEIGHT = "regression_layer.weight"
+TRANSFORM = "reward_transform_matrix"
+LOGIT_SCALE = "gating.logit_scale"
+PREFIXES = ("regression_layer.", TRANSFORM, "gating.")
+# What the released class assumes where config.json says nothing.
+TEMPERATURE = 10.0
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The gating network: logit_scale · softmax(MLP(x) / temperature).
+
+    Attributes
+    ----------
+    layers
+        Weight (out, in) and bias (out,) of each layer, float32, with ReLU between them.
+    logit_scale
+        What the gate sums to.
+    temperature
+        Divides the logits.
+    """
+
+    layers: Sequence[tuple[np.ndarray, np.ndarray]]
+    logit_scale: float = 1.0
+    temperature: float = TEMPERATURE
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Gate of states x, shape (n, features): shape (n, heads), float32."""
+        x = np.asarray(x, np.float32)
+        for i, (weight, bias) in enumerate(self.layers):
+            x = (np.maximum(x, 0) if i else x) @ weight.T + bias
+        logits = x / np.float32(self.temperature)
+        exp = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.float32(self.logit_scale) * exp / exp.sum(axis=1, keepdims=True)
+
+
+@dataclass
+class ArmoRM:
+    """A gated multi-objective reward model; implements ``lib.models.base.RewardModel``.
+
+    Attributes
+    ----------
+    weight
+        W, shape (heads, features).
+    transform
+        M, shape (heads, heads): debiased rewards are r M.
+    gate
+        The gating network.
+    tree_limit
+        See ``lib.models.checkpoint.tree_limit``.
+    """
+
+    name: str
+    heads: Sequence[Head]
+    backbone: torch.nn.Module
+    format: PromptFormat
+    weight: np.ndarray
+    transform: np.ndarray
+    gate: Gate
+    card: dict
+    trained_on: frozenset[str] = field(default_factory=frozenset)
+    gated: bool = True
+
+    @property
+    def tree_limit(self) -> int:
+        """Tokens of the longest sequence that may be packed as a tree."""
+        return checkpoints.tree_limit(self.backbone)
+
+    def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
+        """Rewards r = h Wᵀ (not debiased), coefficients g Mᵀ, final Σ r · (g Mᵀ)."""
+        if gate_hidden is None:
+            raise ModelError(
+                f"the states that the gate of {self.name} reads", "none", "Give gate_hidden."
+            )
+        score = np.asarray(hidden, np.float32) @ self.weight.T
+        coefficients = self.gate(gate_hidden) @ self.transform.T
+        return Readout(score, (score * coefficients).sum(axis=1), coefficients)
+
+    def debias(self, score: np.ndarray) -> np.ndarray:
+        """Rewards after the debiasing matrix, r M: shape (n, heads)."""
+        return np.asarray(score, np.float32) @ self.transform
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Digests of ``backbone``, ``tokenizer``, ``template`` and ``heads``."""
+        digest = hashlib.sha256(repr(list(self.heads)).encode())
+        digest.update(f"{self.gate.logit_scale} {self.gate.temperature}".encode())
+        for array in (self.weight, self.transform, *sum(self.gate.layers, ())):
+            digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        return {
+            "backbone": backbones.fingerprint(self.backbone),
+            **self.format.fingerprint,
+            "heads": digest.hexdigest()[:16],
+        }
+
+
+def is_armorm(checkpoint: Checkpoint) -> bool:
+    """Has the checkpoint any of the layout's head tensors?"""
+    return any(key.startswith(PREFIXES) for key in checkpoint.files)
+
+
+def load(
+    checkpoint: Checkpoint,
+    *,
+    dtype: torch.dtype,
+    device_map: str | Mapping,
+    heads: Sequence[str] | None = None,
+) -> ArmoRM:
+    """Load a checkpoint of this layout.
+
+    Parameters
+    ----------
+    checkpoint
+        Opened.
+    dtype, device_map
+        See ``lib.models.checkpoint.load_backbone``.
+    heads
+        Names, where the user gives them.
+
+    Raises
+    ------
+    ModelError
+        For missing or unexpected head weights, weights that aren't finite, shapes that
+        don't fit together or the configuration, a wrong number of names, or a template
+        from which the gate's position can't be told.
+    """
+    name, config = checkpoint.name, checkpoint.config
+    weight, transform, gate = _head(checkpoint)
+    named = names.named(
+        len(weight), model=name, given=heads, id2label=config.get("id2label"), armorm=True
+    )
+    format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name)
+    _check_template(format)
+    keys = {key for key in checkpoint.files if key.startswith(PREFIXES)}
+    backbone = checkpoints.load_backbone(checkpoint, keys, dtype=dtype, device_map=device_map)
+    _check_shapes(name, backbone.config.hidden_size, weight, transform, gate)
+    known = names.recognise(name)
+    return ArmoRM(
+        name=name,
+        heads=named,
+        backbone=backbone,
+        format=format,
+        weight=weight,
+        transform=transform,
+        gate=gate,
+        card=checkpoint.card
+        | {
+            "kind": "gated multi-objective reward model (ArmoRM's layout)",
+            "names": named[0].source,
+            "note": known.note if known else "",
+            "gate": {
+                "hidden": [len(bias) for _, bias in gate.layers[:-1]],
+                "temperature": gate.temperature,
+                "logit_scale": gate.logit_scale,
+            },
+        },
+    )
+
+
+def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
+    """W, M and gate, checked against each other and the configuration."""
+    name, config = checkpoint.name, checkpoint.config
+    found = {key for key in checkpoint.files if key.startswith(PREFIXES)}
+    numbers = [int(n) for key in found for n in re.findall(r"^gating\.layers\.(\d+)\.", key)]
+    depth = max([*numbers, int(config.get("gating_n_hidden", 0))]) + 1
+    keys = {WEIGHT, TRANSFORM, LOGIT_SCALE} | {
+        f"gating.layers.{i}.{part}" for i in range(depth) for part in ("weight", "bias")
+    }
+    for kind, wrong in (("missing", keys - found), ("unexpected", found - keys)):
+        if wrong:
+            raise ModelError(
+                f"the head weights of ArmoRM's layout in the checkpoint of {name}",
+                f"{kind}: {', '.join(sorted(wrong))}",
+                "Download it again, with every shard; a variant of the layout needs a "
+                "class of its own.",
+            )
+    layers = [
+        tuple(checkpoint.array(f"gating.layers.{i}.{part}") for part in ("weight", "bias"))
+        for i in range(depth)
+    ]
+    scale = checkpoint.array(LOGIT_SCALE)
+    temperature = float(config.get("gating_temperature", TEMPERATURE))
+    if scale.size != 1 or not 0 < temperature < np.inf:
+        raise ModelError(
+            f"one logit scale and a positive gating_temperature for {name}",
+            f"{scale.size} and {temperature}",
+            "Check config.json against the checkpoint.",
+        )
+    weight, transform = checkpoint.array(WEIGHT), checkpoint.array(TRANSFORM)
+    gate = Gate(layers, float(scale.reshape(())), temperature)
+    for key, held in (
+        ("num_objectives", len(weight)),
+        ("gating_n_hidden", depth - 1),
+        ("gating_hidden_dim", len(layers[0][1]) if depth > 1 else None),
+    ):
+        if held is not None and config.get(key, held) != held:
+            raise ModelError(
+                f"{key} {config[key]} in the weights of {name}, as its config.json says",
+                f"{held}",
+                "Check that config.json belongs to these weights.",
+            )
+    return weight, transform, gate
+
+
+def _check_shapes(
+    name: str, features: int, weight: np.ndarray, transform: np.ndarray, gate: Gate
+) -> None:
+    count = len(weight)
+    fits = weight.shape == (count, features) and transform.shape == (count, count)
+    width = features
+    for matrix, bias in gate.layers:
+        fits = fits and matrix.shape == (len(bias), width) and bias.ndim == 1
+        width = len(bias)
+    if not (fits and width == count):
+        shapes = [array.shape for array in (weight, transform, *sum(gate.layers, ()))]
+        raise ModelError(
+            f"a head, a debiasing matrix and a gate that fit {features} features in {name}",
+            f"shapes {', '.join(map(str, shapes))}",
+            "Check that the head belongs to this backbone.",
+        )
+
+
+def _check_template(format: PromptFormat) -> None:
+    """The header that opens a response must not be written where no response follows.
+
+    Otherwise it also ends every text that is scored, and the last header of the prompt is
+    not the one that opens the response.
+    """
+    marker = "0123456789"
+    prompt = format.render(EXAMPLE, header=False)
+    whole = format.render(EXAMPLE, marker)
+    tail = whole[whole.rindex(marker) + len(marker) :] if marker in whole else ""
+    if prompt == format.render(EXAMPLE) and tail and prompt.endswith(tail):
+        raise ModelError(
+            f"a chat template of {format.name} that opens a response only when asked to "
+            "(add_generation_prompt)",
+            "one that always does, also after the response",
+            "Give the tokenizer the template that the model was trained with.",
+        )
+
+
+def save_armorm(
+    folder: str | Path,
+    *,
+    backbone: torch.nn.Module,
+    tokenizer,
+    weight: np.ndarray,
+    transform: np.ndarray,
+    gate: Gate,
+    names: Sequence[str] | None = None,
+    max_shard_size: str = "5GB",
+) -> Path:
+    """Write a checkpoint in the released layout, which ``load_model`` reads.
+
+    Parameters
+    ----------
+    folder
+        Made when it isn't there; shards that it holds are replaced.
+    backbone
+        A transformers base model (``AutoModel``), of any architecture; the head is written
+        in its dtype.
+    tokenizer
+        With the chat template.
+    weight, transform, gate
+        W (heads, features), M (heads, heads) and the gating network.
+    names
+        Of the heads, kept as ``id2label``.
+    max_shard_size
+        Of one safetensors file.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    ModelError
+        When the shapes don't fit together.
+    """
+    from huggingface_hub import save_torch_state_dict
+
+    folder = Path(folder)
+    config = backbone.config
+    _check_shapes(str(folder), config.hidden_size, weight, transform, gate)
+    dtype = next(backbone.parameters()).dtype
+    head = {WEIGHT: weight, TRANSFORM: transform, LOGIT_SCALE: np.asarray([gate.logit_scale])}
+    for i, (matrix, bias) in enumerate(gate.layers):
+        head |= {f"gating.layers.{i}.weight": matrix, f"gating.layers.{i}.bias": bias}
+    tensors = {f"model.{key}": tensor for key, tensor in backbone.state_dict().items()}
+    tensors |= {key: torch.from_numpy(np.asarray(v)).to(dtype) for key, v in head.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_torch_state_dict(tensors, folder, max_shard_size=max_shard_size)
+    tokenizer.save_pretrained(folder)
+    architecture = type(backbone).__name__.removesuffix("Model")
+    document = json.loads(config.to_json_string(use_diff=False)) | {
+        "architectures": [f"{architecture}ForRewardModelWithGating"],
+        "dtype": str(dtype).removeprefix("torch."),
+        "num_objectives": len(weight),
+        "gating_temperature": gate.temperature,
+        "gating_n_hidden": len(gate.layers) - 1,
+        "gating_hidden_dim": len(gate.layers[0][1]),
+    }
+    if names is not None:
+        document["id2label"] = {str(i): name for i, name in enumerate(names)}
+        document["label2id"] = {name: i for i, name in enumerate(names)}
+    (folder / checkpoints.CONFIG).write_text(json.dumps(document, indent=2) + "\n")
+    return folder

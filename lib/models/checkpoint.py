@@ -1,0 +1,300 @@
+"""A released checkpoint: its configuration, its tensors, its backbone and tokenizer.
+
+Only JSON, safetensors and the tokenizer's files are read. No pickle is opened and no code
+that came with a checkpoint is run, whatever its configuration asks for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+
+from lib.errors import ModelError
+from lib.models import backbone as backbones
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+ATTENTIONS = {"full_attention", "sliding_attention"}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Files of one released model.
+
+    Attributes
+    ----------
+    folder
+        Where they lie.
+    name
+        As given to ``load_model``, for messages.
+    config
+        ``config.json``, as it stands.
+    files
+        The file of each tensor, by the tensor's key.
+    """
+
+    folder: Path
+    name: str
+    config: Mapping
+    files: Mapping[str, Path]
+
+    def array(self, key: str) -> np.ndarray:
+        """One tensor, as float32.
+
+        Raises
+        ------
+        ModelError
+            When it isn't there, or holds NaN or infinity.
+        """
+        if key not in self.files:
+            raise ModelError(
+                f"tensor {key} in the checkpoint of {self.name}",
+                "none",
+                "Download it again, or load a model that has this head.",
+            )
+        with safe_open(self.files[key], framework="pt") as file:
+            values = file.get_tensor(key).float().numpy()
+        if not np.isfinite(values).all():
+            raise _not_finite(self.name, key)
+        return values
+
+    @cached_property
+    def revision(self) -> str:
+        """The commit, for a snapshot in the hub's cache; empty elsewhere."""
+        return self.folder.name if self.folder.parent.name == "snapshots" else ""
+
+    @property
+    def card(self) -> dict:
+        """What the page about the model shows of the checkpoint itself."""
+        architectures = self.config.get("architectures") or ["unknown"]
+        card = {"model": self.name, "architecture": str(architectures[0])}
+        return card | ({"revision": self.revision} if self.revision else {})
+
+
+def open_checkpoint(folder: Path, name: str) -> Checkpoint:
+    """Read the configuration, and which file holds which tensor.
+
+    Raises
+    ------
+    ModelError
+        For a missing or damaged file, weights that are only there as pickle, or an index
+        that points out of the folder.
+    """
+    config = _json(folder / CONFIG, name)
+    if (folder / INDEX).is_file():
+        listed = _json(folder / INDEX, name).get("weight_map", {})
+        shards = sorted({str(shard) for shard in listed.values()})
+    else:
+        shards = [WEIGHTS]
+    files: dict[str, Path] = {}
+    for shard in shards:
+        path = folder / shard
+        if Path(shard).name != shard or not path.is_file():
+            pickled = sorted(p.name for p in folder.glob("*.bin"))
+            raise ModelError(
+                f"weights of {name} at {path}",
+                f"only {pickled[0]}, a pickle" if pickled else "no such file",
+                "Convert it to safetensors where you trust it."
+                if pickled
+                else "Download it again, with every shard that its index lists.",
+            )
+        try:
+            with safe_open(path, framework="pt") as file:
+                files |= dict.fromkeys(file.keys(), path)
+        except (SafetensorError, OSError) as error:
+            raise ModelError(
+                f"safetensors at {path}", str(error), "Download the file again."
+            ) from None
+    return Checkpoint(folder, name, config, files)
+
+
+def _json(path: Path, name: str) -> dict:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        found = "no such file"
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        found = f"not JSON: {error}"
+    else:
+        if isinstance(document, dict):
+            return document
+        found = "JSON that is no object"
+    raise ModelError(
+        f"{path.name} of {name} at {path}", found, "Name a folder of a released model."
+    )
+
+
+def download(name: str, revision: str | None = None) -> Path:
+    """The folder of a hub id: fetched, or as it lies in the hub's cache.
+
+    Raises
+    ------
+    ModelError
+        When it can be had from neither.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import RevisionResolutionError
+
+    try:
+        with backbones._quiet():
+            folder = snapshot_download(
+                name,
+                revision=revision,
+                allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"],
+                ignore_patterns=["*/*"],
+            )
+    except (OSError, ValueError, RevisionResolutionError) as error:
+        at = f" at revision {revision}" if revision else ""
+        raise ModelError(
+            f"the model {name}{at}, as a folder or on the hub",
+            f"no such folder, and {_first_line(error)}",
+            "Check its name; fetch it where there is a network (hf download NAME) and give "
+            "the folder; for a gated model, accept its terms and log in first.",
+        ) from None
+    return Path(folder)
+
+
+def load_backbone(
+    checkpoint: Checkpoint,
+    heads: Collection[str],
+    *,
+    dtype: torch.dtype,
+    device_map: str | Mapping,
+) -> torch.nn.Module:
+    """The transformer of a checkpoint, frozen, whole and finite.
+
+    Parameters
+    ----------
+    checkpoint
+        Its backbone's keys start with ``model.``, or with the prefix that transformers
+        gives that architecture.
+    heads
+        Keys that belong to the reward head.
+    dtype
+        Of the weights in memory.
+    device_map
+        As in transformers: ``{"": "cuda:1"}``, ``"auto"``, ….
+
+    Raises
+    ------
+    ModelError
+        For an architecture that needs remote code, missing or unexpected weights, weights
+        that aren't finite, or GPUs too small to hold them all.
+    """
+    from transformers import AutoConfig, AutoModel
+
+    name = checkpoint.name
+    # Only an architecture whose own prefix is another needs this; the rest are unharmed.
+    prefixed = any(key.startswith("model.") for key in checkpoint.files)
+    try:
+        with backbones._quiet():
+            config = AutoConfig.from_pretrained(checkpoint.folder, trust_remote_code=False)
+            module, report = AutoModel.from_pretrained(
+                checkpoint.folder,
+                config=config,
+                trust_remote_code=False,
+                use_safetensors=True,
+                key_mapping={r"^model\.": ""} if prefixed else None,
+                dtype=dtype,
+                device_map=device_map,
+                output_loading_info=True,
+            )
+    except Exception as error:  # transformers raises errors of many kinds
+        raise ModelError(
+            f"a backbone of {name} that transformers loads without remote code",
+            f"{type(error).__name__}: {_first_line(error)}",
+            "Check config.json against the weights; where memory is short, try "
+            "dtype='bfloat16' or device_map='auto'.",
+        ) from None
+    for kind, keys in (
+        ("no missing backbone weights", set(report["missing_keys"])),
+        ("no weights but backbone and head", set(report["unexpected_keys"]) - set(heads)),
+    ):
+        if keys:
+            raise ModelError(
+                f"{kind} in the checkpoint of {name}",
+                f"{_listed(keys)}",
+                "Download it again, or check that config.json belongs to these weights.",
+            )
+    for key, parameter in module.named_parameters():
+        if parameter.is_meta:
+            raise ModelError(
+                f"GPU memory for all weights of {name}",
+                f"{key} put off to CPU or disk",
+                "Use more GPUs or dtype='bfloat16', or device='cpu'.",
+            )
+        low, high = torch.aminmax(parameter.detach())
+        if not (torch.isfinite(low) and torch.isfinite(high)):
+            raise _not_finite(name, key)
+    return module.eval().requires_grad_(False)
+
+
+def load_tokenizer(checkpoint: Checkpoint):
+    """The tokenizer of a checkpoint.
+
+    Raises
+    ------
+    ModelError
+        When it isn't there, is damaged, or needs remote code.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        with backbones._quiet():
+            return AutoTokenizer.from_pretrained(checkpoint.folder, trust_remote_code=False)
+    except Exception as error:  # as above
+        raise ModelError(
+            f"the tokenizer of {checkpoint.name} in {checkpoint.folder}",
+            f"{type(error).__name__}: {_first_line(error)}",
+            "Put the tokenizer's files (tokenizer.json, tokenizer_config.json) there.",
+        ) from None
+
+
+def tree_limit(backbone: torch.nn.Module) -> int:
+    """Tokens of the longest sequence for which packing as trees changes no state.
+
+    Packing replaces the attention function, so it suits a transformer that takes its
+    attention from transformers' registry and masks nothing but the future. A sliding
+    window masks more, but only in sequences longer than itself. Soft-capped attention
+    logits (Gemma 2) need a function that knows of the cap: 0, as for layers of any kind
+    but attention.
+    """
+    config = backbone.config
+    kinds = set(getattr(config, "layer_types", None) or ATTENTIONS)
+    if (
+        not getattr(backbone, "_supports_attention_backend", False)
+        or getattr(config, "attn_logit_softcapping", None)
+        or not kinds <= ATTENTIONS
+    ):
+        return 0
+    window = getattr(config, "sliding_window", None)
+    return window if window and "sliding_attention" in kinds else sys.maxsize
+
+
+def _not_finite(name: str, key: str) -> ModelError:
+    return ModelError(
+        f"finite weights of {name}",
+        f"NaN or infinity in {key}",
+        "Download it again; in float16 try dtype='bfloat16' or 'float32'.",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines()
+    return lines[0][:200] if lines else "no message"
+
+
+def _listed(keys: Collection[str]) -> str:
+    shown = sorted(keys)
+    more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+    return ", ".join(shown[:5]) + more

@@ -1,0 +1,175 @@
+"""Sequence classifiers as reward models: one label, or one head for each of several.
+
+The layout of ``AutoModelForSequenceClassification``: a backbone and a linear head, under
+``score`` (decoders) or ``classifier``. The head is read from the checkpoint and applied
+here, score = h Wᵀ (+ b) in float32, so a key that doesn't match is an error instead of a
+head drawn at random, and the state h is kept. h is the state at the last token, found by
+position: a pad token that equals another token moves nothing.
+
+Checked against transformers' own classes for Llama, Mistral, Qwen 2 and 3, Gemma 2, GPT-2
+and GPT-NeoX in ``tests/models/test_classifier.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from lib.errors import ModelError
+from lib.models import backbone as backbones
+from lib.models import checkpoint as checkpoints
+from lib.models import names
+from lib.models.base import Head, Readout
+from lib.models.checkpoint import Checkpoint
+from lib.models.prompt import PromptFormat
+
+KEYS = ("score", "classifier")
+
+
+@dataclass
+class Classifier:
+    """A linear reward head; implements ``lib.models.base.RewardModel``.
+
+    Attributes
+    ----------
+    weight, bias
+        W, shape (heads, features), and b, shape (heads,).
+    """
+
+    name: str
+    heads: Sequence[Head]
+    backbone: torch.nn.Module
+    format: PromptFormat
+    weight: np.ndarray
+    bias: np.ndarray
+    card: dict
+    trained_on: frozenset[str] = field(default_factory=frozenset)
+    gated: bool = False
+
+    @property
+    def tree_limit(self) -> int:
+        """Tokens of the longest sequence that may be packed as a tree."""
+        return checkpoints.tree_limit(self.backbone)
+
+    def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
+        """score = h Wᵀ + b; the final score is the only one, where there is one."""
+        score = np.asarray(hidden, np.float32) @ self.weight.T + self.bias
+        return Readout(score, score[:, 0] if len(self.weight) == 1 else None)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Digests of ``backbone``, ``tokenizer``, ``template`` and ``heads``."""
+        heads = self.weight.tobytes() + self.bias.tobytes() + repr(list(self.heads)).encode()
+        return {
+            "backbone": backbones.fingerprint(self.backbone),
+            **self.format.fingerprint,
+            "heads": hashlib.sha256(heads).hexdigest()[:16],
+        }
+
+
+def load(
+    checkpoint: Checkpoint,
+    *,
+    dtype: torch.dtype,
+    device_map: str | Mapping,
+    heads: Sequence[str] | None = None,
+) -> Classifier:
+    """Load a sequence classifier.
+
+    Parameters
+    ----------
+    checkpoint
+        Opened.
+    dtype, device_map
+        See ``lib.models.checkpoint.load_backbone``.
+    heads
+        Names, where the user gives them; they also say that each output is a reward, which
+        two outputs of an ordinary classifier aren't.
+
+    Raises
+    ------
+    ModelError
+        For missing or unexpected head weights, weights that aren't finite, a wrong number
+        of names, or outputs that are classes instead of rewards.
+    """
+    name, config = checkpoint.name, checkpoint.config
+    weight, bias, keys = _head(checkpoint)
+    if heads is None:
+        _check_rewards(checkpoint, len(weight))
+    named = names.named(len(weight), model=name, given=heads, id2label=config.get("id2label"))
+    format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name)
+    backbone = checkpoints.load_backbone(checkpoint, keys, dtype=dtype, device_map=device_map)
+    if weight.shape[1] != backbone.config.hidden_size:
+        raise ModelError(
+            f"a head of {backbone.config.hidden_size} features in {name}",
+            f"{weight.shape[1]}",
+            "Check that the head belongs to this backbone.",
+        )
+    known = names.recognise(name)
+    return Classifier(
+        name=name,
+        heads=named,
+        backbone=backbone,
+        format=format,
+        weight=weight,
+        bias=bias,
+        card=checkpoint.card
+        | {
+            "kind": "sequence classifier read as rewards",
+            "names": named[0].source,
+            "note": known.note if known else "",
+        },
+    )
+
+
+def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, set[str]]:
+    present = [key for key in KEYS if f"{key}.weight" in checkpoint.files]
+    if len(present) != 1:
+        outer = sorted({key.split(".")[0] for key in checkpoint.files})
+        raise ModelError(
+            f"one reward head in the checkpoint of {checkpoint.name}: "
+            + " or ".join(f"{key}.weight" for key in KEYS),
+            f"{' and '.join(present) or 'none'}, among {', '.join(outer)}",
+            "Load a reward model; a language model has no reward head.",
+        )
+    weight = checkpoint.array(f"{present[0]}.weight")
+    keys = {f"{present[0]}.weight"}
+    bias = np.zeros(len(weight), np.float32)
+    if f"{present[0]}.bias" in checkpoint.files:
+        keys.add(f"{present[0]}.bias")
+        bias = checkpoint.array(f"{present[0]}.bias")
+    if weight.ndim != 2 or bias.shape != weight.shape[:1]:
+        raise ModelError(
+            f"a linear reward head in {checkpoint.name}",
+            f"weight {weight.shape} and bias {bias.shape}",
+            "Check the checkpoint; another kind of head needs a class of its own.",
+        )
+    return weight, bias, keys
+
+
+def _check_rewards(checkpoint: Checkpoint, count: int) -> None:
+    """Outputs that a softmax over classes was trained on are no rewards."""
+    labels = checkpoint.config.get("id2label")
+    if labels is not None and len(labels) != count:
+        raise ModelError(
+            f"{len(labels)} rows in the head of {checkpoint.name}, as its id2label says",
+            f"{count}",
+            "Check that config.json belongs to these weights, or name them: heads=[…].",
+        )
+    problem = checkpoint.config.get("problem_type")
+    if count == 2 or (count > 1 and problem == "single_label_classification"):
+        raise ModelError(
+            f"rewards as the outputs of {checkpoint.name}",
+            f"{count} labels of a classifier ({_shown(labels)})",
+            "Load a reward model. If each output is a reward of its own, say so by naming "
+            "them: heads=[…].",
+        )
+
+
+def _shown(labels: Mapping | None) -> str:
+    shown = [str(label)[:40] for label in (labels or {}).values()][:4]
+    return ", ".join(shown) or "no names"

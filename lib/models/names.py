@@ -1,0 +1,167 @@
+"""Names of heads, and where each comes from.
+
+``KNOWN`` is the one table of multi-head models whose checkpoints don't name their heads;
+adding a model is adding an entry. A name is never guessed: what no source names is
+``head_0``, ``head_1``, … with the source ``"unnamed"``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lib.errors import ModelError
+from lib.models.base import Head
+
+GIVEN = "given by the user"
+UNNAMED = "unnamed"
+FROM_CONFIG = "id2label of its config.json"
+
+# Head → the concept of lib/data/stimuli/controlled that it claims, in ArmoRM's order. An
+# overall score claims no single one; the code heads claim something of code only.
+ARMORM = {
+    "helpsteer-helpfulness": "helpfulness",
+    "helpsteer-correctness": "correctness",
+    "helpsteer-coherence": "coherence",
+    "helpsteer-complexity": "complexity",
+    "helpsteer-verbosity": "verbosity",
+    "ultrafeedback-overall_score": "",
+    "ultrafeedback-instruction_following": "instruction-following",
+    "ultrafeedback-truthfulness": "correctness",
+    "ultrafeedback-honesty": "honesty",
+    "ultrafeedback-helpfulness": "helpfulness",
+    "beavertails-is_safe": "safety",
+    "prometheus-score": "",
+    "argilla-overall_quality": "",
+    "argilla-judge_lm": "",
+    "code-complexity": "",
+    "code-style": "",
+    "code-explanation": "",
+    "code-instruction-following": "",
+    "code-readability": "",
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A published model whose head names are documented outside its checkpoint.
+
+    Attributes
+    ----------
+    heads
+        Name → concept, in the order of the score's columns.
+    source
+        Where the names are documented.
+    note
+        What a reader of its scores must know; empty when nothing.
+    """
+
+    heads: Mapping[str, str]
+    source: str
+    note: str = ""
+
+
+KNOWN: dict[str, Known] = {
+    "RLHFlow/ArmoRM-Llama3-8B-v0.1": Known(ARMORM, "model card of RLHFlow/ArmoRM-Llama3-8B-v0.1"),
+    "RLHFlow/RewardModel-Mistral-7B-for-DPA-v1": Known(
+        dict(list(ARMORM.items())[:10]),
+        "model card of RLHFlow/RewardModel-Mistral-7B-for-DPA-v1",
+        "Trained on one fixed single-turn instruction that asks for ratings, which its "
+        "model card gives. Set the tokenizer's chat template to it: any other moves every "
+        "score.",
+    ),
+}
+# ArmoRM's names, for a checkpoint of its layout under another name.
+LOOK_ALIKE = (
+    "model card of RLHFlow/ArmoRM-Llama3-8B-v0.1, whose layout and number of heads this "
+    "checkpoint has"
+)
+
+
+def recognise(model: str) -> Known | None:
+    """The entry of a hub id, of a folder named as its repository, or of its hub cache."""
+    parts = re.split(r"[/\\]", model)
+    for name, known in KNOWN.items():
+        repository = name.split("/")[1]
+        if repository in parts or f"models--{name.replace('/', '--')}" in parts:
+            return known
+    return None
+
+
+def named(
+    count: int,
+    *,
+    model: str,
+    given: Sequence[str] | None = None,
+    id2label: Mapping | None = None,
+    armorm: bool = False,
+) -> list[Head]:
+    """Heads for the rows of a checkpoint's head matrix.
+
+    The first that applies: the user's names, the table, the checkpoint's ``id2label``
+    (unless it only counts, ``LABEL_0``), ArmoRM's own names for 19 heads in its layout,
+    and otherwise no name.
+
+    Parameters
+    ----------
+    count
+        Rows of the head matrix.
+    model
+        As given to ``load_model``.
+    given
+        The user's names.
+    id2label
+        Of the checkpoint's configuration: index (or its digits) → label.
+    armorm
+        Has the checkpoint ArmoRM's layout?
+
+    Raises
+    ------
+    ModelError
+        For a wrong number of names, an empty one, or one that occurs twice.
+    """
+    if given is not None:
+        if isinstance(given, str):
+            given = [given]
+        return _heads([(name, "") for name in given], GIVEN, count, model)
+    known = recognise(model)
+    if known is not None:
+        return _heads(list(known.heads.items()), known.source, count, model)
+    labels = meaningful(id2label)
+    if labels and (len(labels) == count or not armorm):
+        return _heads([(label, "") for label in labels], FROM_CONFIG, count, model)
+    if armorm and count == len(ARMORM):
+        return _heads(list(ARMORM.items()), LOOK_ALIKE, count, model)
+    return [Head(f"head_{i}", UNNAMED) for i in range(count)]
+
+
+def meaningful(id2label: Mapping | None) -> list[str]:
+    """Labels in order; none when any of them only counts."""
+    if not id2label:
+        return []
+    labels = [str(id2label[key]).strip() for key in sorted(id2label, key=int)]
+    counts = any(re.fullmatch(r"(?i)(label)?_?\d*", label) for label in labels)
+    return [] if counts else labels
+
+
+def _heads(names: list[tuple[str, str]], source: str, count: int, model: str) -> list[Head]:
+    if len(names) != count:
+        raise ModelError(
+            f"{count} head names for {model}, one for each row of its head matrix",
+            f"{len(names)} ({source})",
+            "Give as many names as there are heads: heads=[…].",
+        )
+    texts = [name for name, _ in names]
+    wrong = [
+        name
+        for name in texts
+        if not isinstance(name, str) or not name.strip() or texts.count(name) > 1
+    ]
+    if wrong:
+        raise ModelError(
+            f"distinct, non-empty head names for {model}",
+            f"{wrong[0]!r} ({source})",
+            "Name each head by a text of its own: heads=[…].",
+        )
+    return [Head(name, source, concept) for name, concept in names]

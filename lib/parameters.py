@@ -1,0 +1,153 @@
+"""Parameters of a page: what its tagged cell declares, and what may be given for them.
+
+A page declares each parameter once, in the cell tagged ``parameters``, as
+``name: type = default  # meaning``. Papermill injects what it is given without looking at
+names or types; here both are checked, before a run and again inside the page.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lib.errors import ParameterError, unknown
+
+TYPES: dict[str, type] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "list": list,
+    "dict": dict,
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One declared parameter."""
+
+    name: str
+    type: str
+    default: Any
+    meaning: str
+
+
+def declared(source: str) -> dict[str, Parameter]:
+    """The parameters that a cell declares, by name.
+
+    Raises
+    ------
+    ParameterError
+        When the cell holds anything but typed literals.
+    """
+    comments = _comments(source)
+    found = {}
+    for node in ast.parse(source).body:
+        good = (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and ast.unparse(node.annotation) in TYPES
+            and node.value is not None
+        )
+        try:
+            value = ast.literal_eval(node.value) if good else None
+        except ValueError:
+            good = False
+        if not good:
+            raise ParameterError(
+                "lines like 'limit: int = 0  # meaning' alone in the parameters cell",
+                repr(ast.unparse(node)),
+                f"Declare a literal with one of the types {', '.join(TYPES)}.",
+            )
+        kind = ast.unparse(node.annotation)
+        found[node.target.id] = Parameter(
+            node.target.id, kind, value, comments.get(node.end_lineno, "")
+        )
+    return found
+
+
+def _comments(source: str) -> dict[int, str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return {
+        token.start[0]: token.string.lstrip("# ").strip()
+        for token in tokens
+        if token.type == tokenize.COMMENT
+    }
+
+
+def assigned(source: str) -> set[str]:
+    """Names that a cell assigns."""
+    names = set()
+    for node in ast.parse(source).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def check(
+    known: Mapping[str, Parameter], given: Mapping[str, Any], names: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """The given values, each of its declared type.
+
+    Whole numbers pass for ``float``; everything else must be of the type itself, so that
+    ``"seven"`` or ``True`` never passes for a number. Path-like values become text.
+
+    Raises
+    ------
+    ParameterError
+        For a name that isn't declared (listing those that are), or another type.
+    """
+    for name in names if names is not None else given:
+        if name not in known:
+            raise unknown("parameter", name, known)
+    return {name: _typed(known[name], value) for name, value in given.items() if name in known}
+
+
+def _typed(parameter: Parameter, value: Any) -> Any:
+    if hasattr(value, "__fspath__"):
+        value = str(value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        value = value.item()
+    expected = TYPES[parameter.type]
+    if expected is float and type(value) is int:
+        value = float(value)
+    if type(value) is not expected:
+        raise ParameterError(
+            f"{parameter.name} of type {parameter.type}"
+            + (f" ({parameter.meaning})" if parameter.meaning else ""),
+            f"{value!r} of type {type(value).__name__}",
+            f"The default is {parameter.default!r}.",
+        )
+    return value
+
+
+def from_text(parameter: Parameter, text: str) -> Any:
+    """A value typed at a shell, read by its declared type and not by its looks.
+
+    ``007`` stays text for a ``str``; lists and dicts are written as JSON.
+
+    Raises
+    ------
+    ParameterError
+        When the text isn't of that type.
+    """
+    import json
+
+    readers = {
+        "str": str,
+        "int": int,
+        "float": float,
+        "bool": lambda text: {"true": True, "false": False}[text.lower()],
+        "list": json.loads,
+        "dict": json.loads,
+    }
+    try:
+        return _typed(parameter, readers[parameter.type](text))
+    except (ValueError, KeyError):
+        raise ParameterError(
+            f"{parameter.name} of type {parameter.type}", repr(text), "Write it as such."
+        ) from None

@@ -1,0 +1,319 @@
+"""What a page needs besides tables and charts: checked parameters, its run, its provenance.
+
+A page opens with ``page = report.begin("validity", globals())`` and calls methods of ``page``.
+Text that comes from data or models is escaped wherever it is shown.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from lib import parameters, paths
+from lib.data.items import Items
+from lib.errors import ParameterError
+
+INJECTED = "# Parameters"
+
+
+@dataclass
+class Page:
+    """An executing page.
+
+    Attributes
+    ----------
+    name
+        The notebook's, without suffix.
+    parameters
+        Checked values by name.
+    """
+
+    name: str
+    parameters: dict[str, Any]
+    _run: xr.Dataset | None = None
+    _items: Any = None
+    _model: Any = None
+    _started: float = field(default_factory=time.monotonic)
+
+    @property
+    def run(self) -> xr.Dataset:
+        """The Run: from the folder that ``run`` names, else extracted now."""
+        if self._run is None:
+            from lib.extraction import extract, load_run
+
+            folder = self.parameters.get("run", "")
+            if folder:
+                self._run = self._matching(load_run(_inside_root(folder)))
+            else:
+                self._run = extract(self.model, self.items)
+        return self._run
+
+    @property
+    def model(self):
+        """The reward model."""
+        if self._model is None:
+            from lib.models import load_model
+
+            self._model = load_model(self.parameters["model"])
+        return self._model
+
+    @property
+    def items(self):
+        """The items with their text; ``None`` for a run that was extracted elsewhere."""
+        given = self.parameters
+        at_hand = not given.get("run") or given.get("source") or _carried(given["dataset"])
+        if self._items is None and at_hand:
+            from lib.data import load_items
+
+            options = {k: given[k] for k in ("source", "limit", "seed", "order") if k in given}
+            self._items = load_items(given["dataset"], **options)
+        return self._items
+
+    def _matching(self, run: xr.Dataset) -> xr.Dataset:
+        for name in ("model", "dataset"):
+            if run.attrs[name] != self.parameters[name]:
+                raise ParameterError(
+                    f"a run of {name} {self.parameters[name]!r}",
+                    f"one of {run.attrs[name]!r} in {self.parameters['run']}",
+                    f"Name the run of that {name}, or leave 'run' out to extract it.",
+                )
+        return run
+
+    def glue(self, **values) -> None:
+        """Keep values under their names, for this page's prose and for other pages.
+
+        Numbers are kept as Python's own, so that a page can format them.
+        """
+        from myst_nb import glue
+
+        for name, value in values.items():
+            glue(name, value.item() if hasattr(value, "item") else value, display=False)
+
+    def save(self, table: pd.DataFrame, name: str) -> None:
+        """Write a table beside the executed page as ``name.parquet``, by rename."""
+        folder = self.parameters.get("tables", "")
+        if not folder:
+            return
+        target = _inside_root(folder) / f"{name}.parquet"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_suffix(f".partial-{os.getpid()}")
+        table.to_parquet(partial, index=False)
+        os.replace(partial, target)
+
+    def provenance(self) -> Html:
+        """What made this page, folded: model, data, versions, machine, commit, command."""
+        run = self.run
+        attrs = run.attrs
+        counts = ", ".join(f"{n} {reason}" for reason, n in attrs["dropped"].items()) or "none"
+        rows = {
+            "Model": f"{attrs['model']} ({_pairs(attrs['fingerprint'])})",
+            "Dataset": f"{attrs['dataset']} (items {attrs['items']})",
+            "Scored": f"{run.sizes['item']} items, {run.sizes['response']} responses",
+            "Left out": counts,
+            "Missing": ", ".join(attrs["missing"]) or "none",
+            "Extraction": _pairs(attrs["extraction"]),
+            "Extracted with": _pairs(attrs["versions"]),
+            "Page made with": _pairs(_versions()),
+            "Machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
+            f"{platform.python_version()}",
+            "Seed": str(self.parameters.get("seed", "none")),
+            "Commit": _commit(),
+            "Run time": f"{time.monotonic() - self._started:.1f} s",
+            "Prompt as rendered": attrs["template_example"],
+            "Made by": self.command(),
+        }
+        body = "".join(
+            f"<tr><th>{escape(key)}</th><td><code>{escape(value)}</code></td></tr>"
+            for key, value in rows.items()
+        )
+        return Html(
+            '<details class="provenance"><summary>How this page was made</summary>'
+            f'<table class="mathjax_ignore">{body}</table></details>'
+        )
+
+    def command(self) -> str:
+        """The papermill command that makes this page."""
+        words = ["papermill", f"notebooks/{self.name}.ipynb", "out.ipynb"]
+        for name, value in self.parameters.items():
+            if name != "tables" and value not in ("", 0, [], {}):
+                text = value if isinstance(value, str) else json.dumps(value)
+                words += ["-r" if isinstance(value, str) else "-p", name, text]
+        return " ".join(shlex.quote(word) for word in words)
+
+
+@dataclass(frozen=True)
+class Html:
+    """Markup for a page; whatever data it shows was escaped when it was made."""
+
+    markup: str
+
+    def _repr_html_(self) -> str:
+        return self.markup
+
+
+def begin(name: str, namespace: Mapping[str, Any]) -> Page:
+    """Open a page: check its parameters by name and type.
+
+    Parameters
+    ----------
+    name
+        The notebook's name.
+    namespace
+        The notebook's ``globals()``.
+
+    Raises
+    ------
+    ParameterError
+        For an injected name that the page doesn't declare, or a value of another type.
+    """
+    cells = [str(cell) for cell in namespace.get("In", [])]
+    known: dict[str, parameters.Parameter] = {}
+    given: set[str] = set()
+    for cell in cells:
+        if cell.startswith(INJECTED):
+            given |= parameters.assigned(cell)
+        elif not known and cell.strip():
+            known = parameters.declared(cell)
+    values = {name: namespace[name] for name in known}
+    checked = parameters.check(known, values, names=[*known, *sorted(given)])
+    return Page(name, checked)
+
+
+def escape(text: Any) -> str:
+    """Text as itself in HTML: markup, control codes and direction marks are shown, not obeyed.
+
+    Control characters become their visible pictures (ESC is ␛); direction marks their
+    names in brackets; a dollar sign is written as an entity so that no formula is made.
+    """
+    out = html.escape(str(text), quote=True).replace("$", "&#36;")
+    return "".join(_visible(c) for c in out)
+
+
+def _visible(character: str) -> str:
+    code = ord(character)
+    if character in "\n\t":
+        return character
+    if code < 32:
+        return chr(0x2400 + code)
+    if code == 127 or 0x80 <= code < 0xA0:
+        return "\ufffd"
+    if 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or code in (0x200E, 0x200F):
+        return f"[U+{code:04X}]"
+    return character
+
+
+def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> Html:
+    """A table with escaped cells; ``formats`` maps a column to a format such as ``".3f"``.
+
+    Verdict columns get a chip each. Missing numbers are shown as a dash.
+    """
+    formats = formats or {}
+    head = "".join(f"<th>{escape(column)}</th>" for column in frame.columns)
+    rows = []
+    for values in frame.itertuples(index=False, name=None):
+        cells = []
+        for column, value in zip(frame.columns, values, strict=True):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if pd.api.types.is_scalar(value) and pd.isna(value):
+                text = "–"
+            elif column in formats:
+                text = escape(format(value, formats[column]))
+            elif column == "verdict":
+                text = f'<span class="verdict verdict-{escape(value)}">{escape(value)}</span>'
+            else:
+                text = f"<bdi>{escape(value)}</bdi>"
+            cells.append(f'<td class="number">{text}</td>' if number else f"<td>{text}</td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return Html(
+        '<div class="table-scroll mathjax_ignore" tabindex="0"><table class="result">'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def takeaways(sentences: Iterable[str]) -> Html:
+    """The key-takeaways box; sentences are escaped."""
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return Html(
+        f'<aside class="takeaways mathjax_ignore"><p class="title">Key takeaways</p>'
+        f"<ul>{items}</ul></aside>"
+    )
+
+
+def examples(items: Items | None, n: int = 3, seed: int = 0, longest: int = 700) -> Html:
+    """A seeded sample of comparisons with their text, escaped and cut to ``longest``.
+
+    Says so where the text isn't at hand.
+    """
+    if items is None:
+        return Html("<p>This run was kept without its text, so no example can be shown.</p>")
+    sample = items.comparisons.sample(min(n, len(items.comparisons)), random_state=seed)
+    prompts = items.prompts.set_index("item")["prompt"]
+    texts = items.responses["text"]
+    blocks = []
+    for row in sample.itertuples():
+        turns = [(turn["role"], turn["content"]) for turn in prompts[row.item]]
+        turns += [("better", texts[row.better]), ("worse", texts[row.worse])]
+        lines = "".join(
+            f'<dt>{escape(role)}</dt><dd dir="auto">{escape(_cut(text, longest))}</dd>'
+            for role, text in turns
+        )
+        label = f"{row.item} ({row.criterion})"
+        blocks.append(f"<details><summary>{escape(label)}</summary><dl>{lines}</dl></details>")
+    return Html(f'<div class="examples mathjax_ignore">{"".join(blocks)}</div>')
+
+
+def _cut(text: str, longest: int) -> str:
+    left = len(text) - longest
+    return text if left <= 0 else f"{text[:longest]} … ({left} more characters)"
+
+
+def _pairs(mapping: Mapping[str, str]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in mapping.items())
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("numpy", "scipy", "pandas", "xarray", "altair")}
+
+
+def _commit() -> str:
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--exclude=*"],
+            cwd=paths.ROOT,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def _carried(dataset: str) -> bool:
+    """Is the dataset's text part of this package?"""
+    return dataset.startswith("stimuli/")
+
+
+def _inside_root(folder: str) -> Path:
+    """A path as given when absolute or there; else within the checkout."""
+    path = Path(folder)
+    return path if path.is_absolute() or path.exists() else paths.ROOT / path
+
+
+if "ipykernel" in sys.modules:  # progress bars belong in terminals, not in pages
+    os.environ.setdefault("TQDM_DISABLE", "1")

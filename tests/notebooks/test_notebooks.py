@@ -1,0 +1,41 @@
+"""Notebooks hold prose and calls: one tagged cell of typed literals, no outputs, no logic."""
+
+import ast
+
+import nbformat
+import pytest
+
+from lib import paths
+from lib.book import pages, plan
+
+NAMES = plan.notebooks()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_declares_its_parameters_with_meanings(name):
+    declared = pages.declared(name)
+    assert {"model", "dataset", "run", "tables"} <= set(declared)
+    assert all(parameter.meaning for parameter in declared.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_committed_without_outputs_and_is_short(name):
+    book = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    assert len(code) <= 12
+    assert all(not cell.outputs and cell.execution_count is None for cell in code)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_holds_no_logic(name):
+    book = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    source = "\n".join(cell.source for cell in book.cells if cell.cell_type == "code")
+    forbidden = (ast.For, ast.While, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.If, ast.comprehension)
+    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, forbidden)]
+    assert not found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_prose_says_what_it_cannot_say(name):
+    book = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    assert any("can't say" in cell.source for cell in book.cells if cell.cell_type == "markdown")

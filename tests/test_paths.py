@@ -1,0 +1,26 @@
+"""Names from data and models never become paths as they are."""
+
+import pytest
+
+from lib import paths
+
+
+def test_plain_names_stay_readable():
+    assert paths.slug("hh-rlhf/harmless-base") == "hh-rlhf/harmless-base"
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/abs", "a b", "file:x.jsonl", "..", "", "é/ß", "-x"])
+def test_others_get_a_safe_and_distinct_folder(name):
+    slug = paths.slug(name)
+    assert slug != name
+    assert not slug.startswith("/") and ".." not in slug.split("/")
+    assert all(c.isascii() and (c.isalnum() or c in "._-/") for c in slug)
+
+
+def test_two_names_never_share_a_folder():
+    assert len({paths.slug(name) for name in ("a b", "a-b", "a  b", "a/b", "a//b")}) == 5
+
+
+def test_the_cache_can_be_moved(monkeypatch, tmp_path):
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
+    assert paths.cache() == tmp_path

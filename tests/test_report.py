@@ -1,0 +1,68 @@
+"""Pages check their own parameters and show hostile text as itself."""
+
+import pandas as pd
+import pytest
+
+from lib import report
+from lib.data import file
+from lib.errors import ParameterError
+
+DECLARED = 'model: str = "smol-armo"\nlimit: int = 0\n'
+
+
+def namespace(injected="", **values):
+    cells = ["", DECLARED]
+    if injected:
+        cells.append(f"# Parameters\n{injected}")
+    return {"In": [*cells, "page = report.begin(...)"], "model": "smol-armo", "limit": 0, **values}
+
+
+def test_a_page_without_injected_parameters_has_its_defaults():
+    page = report.begin("validity", namespace())
+    assert page.parameters == {"model": "smol-armo", "limit": 0}
+
+
+def test_an_injected_name_that_is_not_declared_is_an_error():
+    with pytest.raises(ParameterError, match="'limt'.*Did you mean 'limit'"):
+        report.begin("validity", namespace("limt = 7", limt=7))
+
+
+def test_an_injected_value_of_another_type_is_an_error():
+    with pytest.raises(ParameterError, match="limit of type int.*'seven'"):
+        report.begin("validity", namespace('limit = "seven"', limit="seven"))
+
+
+def test_the_command_names_what_differs_from_nothing():
+    page = report.begin("validity", namespace("limit = 7", limit=7))
+    assert page.command() == "papermill notebooks/validity.ipynb out.ipynb -r model smol-armo -p limit 7"
+
+
+HOSTILE = "<script>alert(1)</script></textarea>{{ x }}$$y$$\n---\n\u202eabc\x1b[31m"
+
+
+def test_escaped_text_neither_closes_nor_opens_anything():
+    shown = report.escape(HOSTILE)
+    assert "<" not in shown and "$" not in shown and "\x1b" not in shown and "\u202e" not in shown
+    assert "&lt;script&gt;" in shown and "[U+202E]" in shown and "\u241b[31m" in shown
+
+
+def test_tables_escape_columns_and_cells():
+    shown = report.table(pd.DataFrame({HOSTILE: [HOSTILE], "verdict": [HOSTILE]})).markup
+    assert "<script" not in shown and "$$" not in shown and "\x1b" not in shown
+
+
+def test_missing_numbers_are_dashes_and_formats_apply():
+    shown = report.table(pd.DataFrame({"p": [0.12345, None]}), {"p": ".2f"}).markup
+    assert "0.12" in shown and "–" in shown and "nan" not in shown.lower()
+
+
+def test_examples_show_hostile_data_as_itself(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    row = {"prompt": HOSTILE, "chosen": HOSTILE + "a", "rejected": HOSTILE + "b" * 2000}
+    path.write_text(pd.Series([row]).to_json(orient="records", lines=True))
+    shown = report.examples(file.load("file:x", path)).markup
+    assert "<script" not in shown and "more characters" in shown
+
+
+def test_examples_say_when_the_text_is_not_at_hand():
+    assert "without its text" in report.examples(None).markup
