@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+# One turn is <|im_start|>role, a newline, the text and <|im_end|>, then a newline.
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +25,94 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no real preference files: set PREFERENCE_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def embedded():
+    """The embedded backbone and its tokenizer, loaded once: ``(transformer, tokenizer)``."""
+    from lib.models.backbone import load_embedded
+
+    return load_embedded()
+
+
+@pytest.fixture(scope="session")
+def byte_tokenizer():
+    """Makes tokenizers of one token a byte, with the special tokens of ChatML.
+
+    ``byte_tokenizer(template)`` has that chat template; ``None`` gives it none. With
+    ``adds_bos`` the tokenizer puts one in front of every text, as Llama's does.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    def make(template: str | None = CHATML, adds_bos: bool = False):
+        special = ["<s>", "<|im_start|>", "<|im_end|>"]
+        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+        vocabulary = {token: i for i, token in enumerate([*special, *alphabet])}
+        backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(
+            add_prefix_space=False, use_regex=False
+        )
+        backend.decoder = decoders.ByteLevel()
+        backend.add_special_tokens(special)
+        if adds_bos:
+            backend.post_processor = processors.TemplateProcessing(
+                single="<s> $A", special_tokens=[("<s>", 0)]
+            )
+        tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=backend, bos_token="<s>", pad_token="<|im_end|>"
+        )
+        tokenizer.chat_template = template
+        return tokenizer
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_llama():
+    """Makes Llamas of two layers and 32 features with random weights.
+
+    The weights are wide, so that attention is sharp and a token that is seen by mistake
+    moves every state.
+    """
+    import torch
+    from transformers import LlamaConfig, LlamaModel
+
+    def make(seed: int = 0, **options):
+        torch.manual_seed(seed)
+        config = LlamaConfig(
+            **{
+                "vocab_size": 259,
+                "hidden_size": 32,
+                "intermediate_size": 48,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 2,
+                "max_position_embeddings": 512,
+                "initializer_range": 0.3,
+                **options,
+            }
+        )
+        return LlamaModel(config).eval().requires_grad_(False)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_model(byte_tokenizer, tiny_llama):
+    """A reward model of two random heads, ``first`` and ``second``, on a tiny Llama."""
+    from lib.models import Head
+    from lib.models.frozen import FrozenHeads
+    from lib.models.prompt import PromptFormat
+
+    generator = np.random.default_rng(0)
+    return FrozenHeads(
+        name="tiny",
+        heads=[Head("first", "made up", "helpfulness"), Head("second", "made up")],
+        backbone=tiny_llama(),
+        format=PromptFormat(byte_tokenizer(), "tiny", "<|im_end|>"),
+        weight=generator.standard_normal((2, 32)).astype(np.float32),
+        bias=np.asarray([0.5, -1.0], np.float32),
+        trained_on=frozenset(),
+        card={},
+    )

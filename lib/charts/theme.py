@@ -48,7 +48,7 @@ VERDICTS: dict[str, Mark] = {
     "tracks": Mark("#1769aa", "#5aa7ee", "circle", "●"),
     "inverted": Mark("#b3370b", "#ff8d5e", "triangle-down", "▼"),
     "chance": Mark("#3d3d3d", "#dcdcdc", "square", "■"),
-    "inconclusive": Mark("#616870", "#9aa2ac", "circle", "○", hollow=True),
+    "inconclusive": Mark("#616870", "#9aa2ac", "circle", "◯", hollow=True),
     "undefined": Mark("#616870", "#9aa2ac", "cross", "✕"),
 }
 
@@ -66,21 +66,17 @@ INKS: dict[str, tuple[str, str]] = {
     "worse": ("#8c4a86", "#d79ad0"),
 }
 
-FONT = (
-    'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, '
-    '"Liberation Sans", sans-serif'
-)
+FONT = '-apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif'
 SIZE = 13  # px, of names and numbers
 SMALL = 12  # px, of axes and notes
+NARROW = 560  # px; containers below this are narrow
 VEGA_LITE = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
 
 
 def ink(role: str) -> alt.ExprRef:
     """The colour of a role or a verdict, as an expression that follows the site's mode."""
-    if role in VERDICTS:
-        pair = VERDICTS[role].light, VERDICTS[role].dark
-    else:
-        pair = INKS[role]
+    mark = VERDICTS.get(role)
+    pair = (mark.light, mark.dark) if mark else INKS[role]
     return alt.ExprRef(f"dark ? '{pair[1]}' : '{pair[0]}'")
 
 
@@ -131,6 +127,7 @@ def config(dark: bool = False) -> dict[str, Any]:
         "aria": False,  # the figure is one image with one description
         "padding": {"left": 0, "right": 2, "top": 4, "bottom": 2},
         "view": {"stroke": None},
+        "point": {"opacity": 1},
         "axis": axis,
         "text": {"color": colour["text"], "fontSize": SIZE},
         "legend": {
@@ -152,8 +149,6 @@ def vega_bundle() -> str:
     It defines ``window.vegaEmbed`` and ``window.rewardThemes`` and nothing else; wrapped in
     a function, since its short names would otherwise collide with Sphinx's scripts.
     """
-    libraries = vl_convert.javascript_bundle(
-        "window.vegaEmbed=vegaEmbed;", vl_version=VEGA_LITE
-    )
-    themes = json.dumps({"light": config(), "dark": config(dark=True)})
+    libraries = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;", vl_version=VEGA_LITE)
+    themes = json.dumps({"light": config(), "dark": config(dark=True), "narrow": NARROW})
     return f"(function(){{{libraries}}})();\nwindow.rewardThemes={themes};\n"

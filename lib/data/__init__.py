@@ -1,21 +1,39 @@
 """Preference data as Items and Comparisons: ``load_items`` is the one way in.
 
-======================  ==================================================================
-name                    what
-======================  ==================================================================
-``hh-rlhf[/part]``      helpfulness and harmlessness dialogues (parts: harmless-base, …)
-``stimuli/controlled``  pairs of our own that vary one concept
-``stimuli/holistic``    pairs of our own in which several qualities move together
-``stimuli/probes``      pairs of our own that vary a surface feature
-``file:PATH``           JSON Lines, JSON, Parquet or CSV with prompt, chosen, rejected
-======================  ==================================================================
+=====================  ===================================================================
+name                   what
+=====================  ===================================================================
+``hh-rlhf``            helpfulness and harmlessness dialogues, by part
+``reward-bench``       RewardBench, 23 subsets in four sections
+``reward-bench-2``     RewardBench 2, best of four, and Ties
+``rm-bench``           RM-Bench, three styles of right and wrong responses, by domain
+``helpsteer2``         HelpSteer2 ratings as comparisons: ``/type-a``, ``/type-b``
+``llmbar``             LLMBar, instruction following against a superficially better reply
+``xstest``             XSTest completions with human refusal labels
+``ultrafeedback``      UltraFeedback ratings, for training heads
+``beavertails``        BeaverTails safety judgements, for training heads
+``stimuli``            pairs of our own: ``/controlled``, ``/holistic``, ``/probes``
+``file:PATH``          JSON Lines, JSON, Parquet or CSV with prompt, chosen, rejected
+=====================  ===================================================================
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from lib.data import file, hh_rlhf, stimuli
+from lib.data import (
+    beavertails,
+    file,
+    helpsteer2,
+    hh_rlhf,
+    llmbar,
+    reward_bench,
+    reward_bench_2,
+    rm_bench,
+    stimuli,
+    ultrafeedback,
+    xstest,
+)
 from lib.data.items import Items, prompt_hash
 from lib.errors import DataError, unknown
 
@@ -23,7 +41,18 @@ __all__ = ["NAMES", "SETS", "Items", "load_items", "prompt_hash"]
 
 # Each module has ``load(name, part, *, split, source)``, ``PARTS`` and ``ABOUT``; a part may
 # be left out where ``WHOLE`` is true. Adding a set is one entry here.
-SETS = {"hh-rlhf": hh_rlhf, "stimuli": stimuli}
+SETS = {
+    "hh-rlhf": hh_rlhf,
+    "reward-bench": reward_bench,
+    "reward-bench-2": reward_bench_2,
+    "rm-bench": rm_bench,
+    "helpsteer2": helpsteer2,
+    "llmbar": llmbar,
+    "xstest": xstest,
+    "ultrafeedback": ultrafeedback,
+    "beavertails": beavertails,
+    "stimuli": stimuli,
+}
 NAMES = (
     *(name for name, module in SETS.items() if module.WHOLE),
     *(f"{name}/{part}" for name, module in SETS.items() for part in module.PARTS),

@@ -33,9 +33,7 @@ ABOUT = {
 _SAFE = {"true": 1.0, "1": 1.0, "false": 0.0, "0": 0.0}
 
 
-def load(
-    name: str, part: str, *, split: str = "test", source: str | None = None
-) -> Items:
+def load(name: str, part: str, *, split: str = "test", source: str | None = None) -> Items:
     """Items of one release; no comparisons.
 
     Parameters

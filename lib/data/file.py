@@ -38,7 +38,10 @@ def load(name: str, path: str | Path) -> Items:
         Naming the row (counted from 0) and what is wrong with it.
     """
     builder = Builder(name)
-    for number, row in enumerate(sources.read_rows(path)):
+    rows = sources.read_rows(path)
+    if Path(path).name.endswith((".csv", ".csv.gz")):
+        rows = map(_from_csv, rows)
+    for number, row in enumerate(rows):
         where = f"row {number} of {Path(path).name}"
         prompt = _prompt(row.get("prompt"), where)
         chosen = _texts(row.get("chosen"), "chosen", where)
@@ -60,14 +63,22 @@ def load(name: str, path: str | Path) -> Items:
     return builder.build({"origin": f"the file {Path(path).name}", "licence": "the user's own"})
 
 
-def _decoded(value):
-    """Undo the JSON that a CSV cell holds; any other text stays as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            return value
-    return value
+def _from_csv(row: Mapping) -> dict:
+    """A CSV row with its JSON cells decoded; a text that merely looks like JSON stays one."""
+    return {column: _cell(column, value) for column, value in row.items()}
+
+
+def _cell(column: str, text):
+    if column not in ("prompt", "chosen", "rejected", "ratings") or not text:
+        return text or None
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    kind = {"prompt": Mapping, "ratings": Mapping}.get(column, str)
+    if isinstance(value, list) and (not value or any(isinstance(each, kind) for each in value)):
+        return value
+    return text
 
 
 def _missing(value) -> bool:
@@ -75,7 +86,6 @@ def _missing(value) -> bool:
 
 
 def _prompt(value, where: str):
-    value = _decoded(value)
     if isinstance(value, str) and value.strip():
         return value
     good = (
@@ -104,8 +114,7 @@ def _prompt(value, where: str):
 
 
 def _texts(value, column: str, where: str) -> list[str]:
-    decoded = _decoded(value)
-    texts = decoded if isinstance(decoded, list) else [value]
+    texts = value if isinstance(value, list) else [value]
     for text in texts or [None]:
         if not isinstance(text, str) or not text.strip():
             raise DataError(
@@ -117,7 +126,6 @@ def _texts(value, column: str, where: str) -> list[str]:
 
 
 def _ratings(value, responses: int, where: str) -> list[dict[str, float]] | None:
-    value = _decoded(value)
     if _missing(value):
         return None
     try:

@@ -144,9 +144,7 @@ def type_b(
     return _frame(out)
 
 
-def load(
-    name: str, part: str | None, *, split: str = "test", source: str | None = None
-) -> Items:
+def load(name: str, part: str | None, *, split: str = "test", source: str | None = None) -> Items:
     """Items with both types of comparisons, or with one and only the items that have it.
 
     Parameters
@@ -229,7 +227,7 @@ def _neighbours(rows: Iterable[dict], split: str) -> Iterator[tuple[dict, dict]]
 def _ratings(row: dict, number: int) -> dict[str, float]:
     ratings = {}
     for attribute in ATTRIBUTES:
-        if str(row[attribute]) not in ("0", "1", "2", "3", "4"):
+        if str(row[attribute]).removesuffix(".0") not in ("0", "1", "2", "3", "4"):
             raise DataError(
                 f"a {attribute} rating of 0, 1, 2, 3 or 4",
                 f"{row[attribute]!r} in row {number}",

@@ -38,9 +38,7 @@ def published(part: str) -> str:
     return f"Dataset/LLMBar/{'' if part == 'Natural' else 'Adversarial/'}{part}/dataset"
 
 
-def load(
-    name: str, part: str | None, *, split: str = "test", source: str | None = None
-) -> Items:
+def load(name: str, part: str | None, *, split: str = "test", source: str | None = None) -> Items:
     """Items of one subset, or of all the subsets that the source has.
 
     Parameters

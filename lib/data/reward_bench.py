@@ -99,9 +99,7 @@ ABOUT = {
 _SECTION_OF = {subset: section for section, names in SECTIONS.items() for subset in names}
 
 
-def load(
-    name: str, part: str | None, *, split: str = "test", source: str | None = None
-) -> Items:
+def load(name: str, part: str | None, *, split: str = "test", source: str | None = None) -> Items:
     """Items of one section, or of all.
 
     Parameters
@@ -189,9 +187,7 @@ def field(row: Mapping, column: str, number: int, where: str):
     if row.get(column) is None:
         raise DataError(
             f"column {column!r} in row {number} of {where}",
-            f"columns {', '.join(sorted(map(str, row)))}"
-            if column not in row
-            else "nothing in it",
+            f"columns {', '.join(sorted(map(str, row)))}" if column not in row else "nothing in it",
             "Check that the file is the benchmark's own.",
         )
     return row[column]

@@ -56,9 +56,7 @@ ABOUT = {
 _PART_OF = {subset: part for part, subset in SUBSETS.items()}
 
 
-def load(
-    name: str, part: str | None, *, split: str = "test", source: str | None = None
-) -> Items:
+def load(name: str, part: str | None, *, split: str = "test", source: str | None = None) -> Items:
     """Items of one subset, or of all that the source has.
 
     Parameters

@@ -11,23 +11,22 @@ counts every cell of the 3×3 matrix, and ``about["identical styles"]`` says how
 are (47 of 1,140 lists in chat and safety). A pair that ties is a loss there: its rule is a
 strict ``>``.
 
-The hub holds one file, the authors' repository one for each domain (pinned by others at its
-commit 73c52d7b). No revision of the hub's copy could be found in public code, so ``main`` is
-asked for and a run's fingerprint of the items is what tells two versions apart.
+The files come from the authors' repository on GitHub at a pinned commit: for the hub's copy,
+one file with a ``domain`` column, no revision could be pinned. A folder may hold either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lib.data import sources
+from lib.data import github, sources
 from lib.data.items import Builder, Items
 from lib.data.reward_bench import field, prompt, text, texts
 from lib.errors import DataError, unknown
 
 SET = "rm-bench"
 REPOSITORY = "THU-KEG/RM-Bench"
-REVISION = "main"  # see above
+REVISION = "73c52d7b27b361621361ec959ac6c0eb9bb7a689"
 STYLES = ("concise", "detailed plain", "detailed markdown")
 # Items of each domain: 1,327 in all.
 COUNTS: Mapping[str, int] = {
@@ -43,16 +42,14 @@ SPLITS = ("test",)
 TOTAL = ("total_dataset", "data/total_dataset")
 ABOUT = {
     "licence": "ODC-BY",
-    "origin": f"{REPOSITORY} (branch {REVISION}), or its files in a folder",
+    "origin": f"github.com/{REPOSITORY} at {REVISION[:8]}, or its files in a folder",
     "citation": "Liu et al. (2024), RM-Bench: Benchmarking Reward Models of Language Models "
     "with Subtlety and Style",
     "cite": "liu2024rmbench",
 }
 
 
-def load(
-    name: str, part: str | None, *, split: str = "test", source: str | None = None
-) -> Items:
+def load(name: str, part: str | None, *, split: str = "test", source: str | None = None) -> Items:
     """Items of one domain, or of all that the source has.
 
     Parameters
@@ -65,7 +62,7 @@ def load(
         ``"test"``. The hub calls these rows "train"; they are for evaluation only.
     source
         A folder with ``chat_filtered.json`` and its like, or with ``total_dataset.json``,
-        either directly or under ``data``; the hub when ``None``.
+        either directly or under ``data``; the pinned commit when ``None``.
 
     Returns
     -------
@@ -87,9 +84,7 @@ def load(
     lists = identical = 0
     for file_domain, rows in _files(wanted, source):
         for number, row in enumerate(rows):
-            domain = file_domain or text(
-                field(row, "domain", number, SET), "domain", number, SET
-            )
+            domain = file_domain or text(field(row, "domain", number, SET), "domain", number, SET)
             if domain not in COUNTS:
                 raise unknown(f"domain of {SET}", domain, PARTS, DataError)
             if domain not in wanted:
@@ -113,7 +108,11 @@ def load(
 def _files(wanted: list[str], source: str | None) -> list[tuple[str | None, Iterable[dict]]]:
     """Domain (``None`` when the rows tell it) and rows of each file."""
     if source is None:
-        return [(None, sources.from_hub(REPOSITORY, revision=REVISION, split="train"))]
+        names = {domain: f"data/{domain}_filtered.json" for domain in wanted}
+        return [
+            (domain, sources.read_rows(github.fetch(REPOSITORY, REVISION, name)))
+            for domain, name in names.items()
+        ]
     total = sources.find(source, *TOTAL)
     if total:
         return [(None, sources.read_rows(total))]
@@ -132,8 +131,7 @@ def _sides(row: Mapping, number: int, domain: str) -> tuple[list[str], list[str]
     )
     if {len(side) for side in sides} != {len(STYLES)}:
         raise DataError(
-            f"{len(STYLES)} chosen and {len(STYLES)} rejected responses in row {number} of "
-            f"{where}",
+            f"{len(STYLES)} chosen and {len(STYLES)} rejected responses in row {number} of {where}",
             " and ".join(str(len(side)) for side in sides),
             "Check that the file is the benchmark's own.",
         )

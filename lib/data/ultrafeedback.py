@@ -79,9 +79,7 @@ def aggregate(judgements: list[dict[str, float]]) -> dict[str, float]:
     return {**out, COUNT: float(len(judgements))}
 
 
-def load(
-    name: str, part: str | None, *, split: str = "train", source: str | None = None
-) -> Items:
+def load(name: str, part: str | None, *, split: str = "train", source: str | None = None) -> Items:
     """Items of one source of prompts, or of all that the folder has; no comparisons.
 
     Parameters

@@ -41,9 +41,7 @@ ABOUT = {
 _PROMPTS = "xstest_prompts"
 
 
-def load(
-    name: str, part: None = None, *, split: str = "test", source: str | None = None
-) -> Items:
+def load(name: str, part: None = None, *, split: str = "test", source: str | None = None) -> Items:
     """Items of all prompts with a labelled completion; ``missing`` names absent models.
 
     Parameters

@@ -70,11 +70,16 @@ def extract(
     DataError
         When no item is left to score.
     ModelError
-        When a state isn't finite, naming the item.
+        For an unknown packing, or when a state isn't finite, naming the item.
     StoreError
         When the store is another's, in use, or can't be written.
     """
-    items = replace(items, responses=items.responses.assign(row=np.arange(len(items.responses))))
+    from lib.extraction.forward import check_packing
+
+    check_packing(packing)
+    items = replace(
+        items, responses=items.responses.assign(row=np.arange(len(items.responses)))
+    )
     if held_out and model.trained_on:
         known = items.prompts["prompt_hash"].isin(model.trained_on).to_numpy()
         items = items.select(~known, TRAINED)
@@ -147,7 +152,9 @@ def _states(model, items, encoded, store, packing, budget, progress):
             }
             tensors = store.read(number, size)
             if tensors is None:
-                states = forward(model.backbone, encoded[shard], packing, budget, on_step=advance)
+                states = forward(
+                    model.backbone, encoded[shard], packing, budget, on_step=advance
+                )
                 tensors = {"hidden": states.hidden, "gate_hidden": states.gate_hidden}
                 _finite(tensors, ids[shard], counts[shard])
                 store.write(number, tensors)
@@ -182,7 +189,9 @@ def _bar(total: int, progress: bool | None) -> Iterator:
         yield bar.update
 
 
-def _run(model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifest) -> xr.Dataset:
+def _run(
+    model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifest
+) -> xr.Dataset:
     import safetensors
     import torch
     import transformers

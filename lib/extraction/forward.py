@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from lib.errors import ModelError, unknown
 from lib.extraction import attention
 from lib.models.prompt import EncodedItem
 
@@ -37,6 +38,12 @@ class States:
 
     hidden: np.ndarray
     gate_hidden: np.ndarray
+
+
+def check_packing(packing: str) -> None:
+    """Raise a ``ModelError`` for an unknown packing."""
+    if packing not in PACKINGS:
+        raise unknown("packing", packing, PACKINGS, ModelError)
 
 
 def forward(
@@ -65,7 +72,13 @@ def forward(
         For ``"padded"``: neither changes a result beyond rounding.
     on_step
         Called with the number of items finished.
+
+    Raises
+    ------
+    ModelError
+        For an unknown packing.
     """
+    check_packing(packing)
     device = next(backbone.parameters()).device
     budget = budget or (CPU_BUDGET if device.type == "cpu" else GPU_BUDGET)
     first = np.cumsum([0, *(len(item.sequences) for item in items)])
@@ -130,7 +143,9 @@ def _padded(backbone, items, device, budget, side, pad_id) -> tuple[np.ndarray, 
         ids = np.full((len(group), width), pad_id)
         mask = np.zeros((len(group), width), np.int64)
         for row, i in enumerate(group):
-            place = slice(0, lengths[i]) if side == "right" else slice(width - lengths[i], width)
+            place = (
+                slice(0, lengths[i]) if side == "right" else slice(width - lengths[i], width)
+            )
             ids[row, place] = sequences[i]
             mask[row, place] = 1
         out = backbone(

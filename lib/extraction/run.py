@@ -173,22 +173,23 @@ def align(run: xr.Dataset, table: pd.DataFrame | None = None) -> Aligned:
     Raises
     ------
     DataError
-        When the table belongs to other items.
+        When the table belongs to other items, or the run holds none of its items.
     """
     if table is None:
         table = comparisons(run)
     index = run.indexes["response"]
     better, worse = index.get_indexer(table["better"]), index.get_indexer(table["worse"])
+    given = len(table)
     known = (better >= 0) & (worse >= 0)
     better, worse, table = better[known], worse[known], table[known]
     owner = run["item_of_response"].values
     foreign = owner[better] != owner[worse]
     if "item" in table:
         foreign |= run["item"].values[owner[better]] != table["item"].astype(str).to_numpy()
-    if foreign.any():
+    if foreign.any() or (given and not known.any()):
         raise DataError(
             f"comparisons of the items that the run of {run.attrs['dataset']} holds",
-            f"{int(foreign.sum())} of other items",
+            f"{int(foreign.sum()) or given} of other items",
             "Give the comparisons of the items that were extracted, or none.",
         )
     _, prompt = np.unique(run["prompt_hash"].values[owner[better]], return_inverse=True)
@@ -294,16 +295,24 @@ def load_run(folder: str | Path) -> xr.Dataset:
         document = json.loads((folder / JSON).read_text())
         tensors = load_file(folder / TENSORS)
     except (json.JSONDecodeError, SafetensorError, UnicodeDecodeError) as error:
-        raise StoreError(
-            f"a whole run in {folder}", f"{error}", "Delete the folder and extract again."
-        ) from None
-    if document.get("format") != FORMAT:
+        raise _damaged(folder, error) from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != FORMAT:
         raise StoreError(
             f"a run of format {FORMAT} in {folder}",
-            f"format {document.get('format')!r}",
+            f"format {found!r}",
             "Extract it again with this version.",
         )
-    return check(_assemble(document, tensors))
+    try:
+        run = _assemble(document, tensors)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise _damaged(folder, error) from None
+    return check(run)
+
+
+def _damaged(folder: Path, error: Exception) -> StoreError:
+    found = f"no {error}" if isinstance(error, KeyError) else f"{error}"
+    return StoreError(f"a whole run in {folder}", found, "Delete the folder and extract again.")
 
 
 def _assemble(document: dict, tensors: dict[str, np.ndarray]) -> xr.Dataset:
@@ -321,7 +330,7 @@ def _assemble(document: dict, tensors: dict[str, np.ndarray]) -> xr.Dataset:
             values = tensors[name]
             variables[name] = (dims, values.astype(np.int64) if kind == "i" else values)
     coords = {
-        name: (name, np.asarray(strings[name], np.str_) if kind == "U" else tensors[name])
+        name: np.asarray(strings[name], np.str_) if kind == "U" else tensors[name].astype(np.int64)
         for name, kind in COORDS.items()
     }
     return xr.Dataset(variables, coords, document["attrs"])

@@ -92,7 +92,9 @@ class Store:
 
 
 def open_store(folder: str | Path, manifest: Mapping) -> Store:
-    """Open a store, or start it.
+    """Open a store, or start it; what a killed process half wrote there is removed.
+
+    Call it inside ``lock``.
 
     Raises
     ------
@@ -103,10 +105,12 @@ def open_store(folder: str | Path, manifest: Mapping) -> Store:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / MANIFEST
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+    for partial in folder.glob("*.partial-*"):
+        partial.unlink()
     if path.exists():
         try:
-            found = json.loads(path.read_text())
-        except json.JSONDecodeError as error:
+            found = dict(json.loads(path.read_text()))
+        except (ValueError, TypeError) as error:
             raise StoreError(
                 f"a manifest at {path}", str(error), "Delete the folder and extract again."
             ) from None
@@ -137,18 +141,22 @@ def lock(folder: str | Path) -> Iterator[None]:
     Raises
     ------
     StoreError
-        At once, while another process holds it.
+        At once, while another process holds it, or when it can't be written.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    held = FileLock(folder / ".lock")
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = FileLock(folder / ".lock")
         held.acquire(timeout=0)
     except Timeout:
         raise StoreError(
             f"a store that no other process is writing ({folder})",
             "one in use",
             "Wait for the other process, or name another folder.",
+        ) from None
+    except OSError as error:
+        raise StoreError(
+            f"a folder to write at {folder}", str(error), "Name another folder."
         ) from None
     try:
         yield

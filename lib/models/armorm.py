@@ -35,42 +35,13 @@ from lib.models import checkpoint as checkpoints
 from lib.models import names
 from lib.models.base import Head, Readout
 from lib.models.checkpoint import Checkpoint
+from lib.models.gating import TEMPERATURE, Gate, gated
 from lib.models.prompt import EXAMPLE, PromptFormat
 
 WEIGHT = "regression_layer.weight"
 TRANSFORM = "reward_transform_matrix"
 LOGIT_SCALE = "gating.logit_scale"
 PREFIXES = ("regression_layer.", TRANSFORM, "gating.")
-# What the released class assumes where config.json says nothing.
-TEMPERATURE = 10.0
-
-
-@dataclass(frozen=True)
-class Gate:
-    """The gating network: logit_scale · softmax(MLP(x) / temperature).
-
-    Attributes
-    ----------
-    layers
-        Weight (out, in) and bias (out,) of each layer, float32, with ReLU between them.
-    logit_scale
-        What the gate sums to.
-    temperature
-        Divides the logits.
-    """
-
-    layers: Sequence[tuple[np.ndarray, np.ndarray]]
-    logit_scale: float = 1.0
-    temperature: float = TEMPERATURE
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Gate of states x, shape (n, features): shape (n, heads), float32."""
-        x = np.asarray(x, np.float32)
-        for i, (weight, bias) in enumerate(self.layers):
-            x = (np.maximum(x, 0) if i else x) @ weight.T + bias
-        logits = x / np.float32(self.temperature)
-        exp = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.float32(self.logit_scale) * exp / exp.sum(axis=1, keepdims=True)
 
 
 @dataclass
@@ -112,8 +83,7 @@ class ArmoRM:
                 f"the states that the gate of {self.name} reads", "none", "Give gate_hidden."
             )
         score = np.asarray(hidden, np.float32) @ self.weight.T
-        coefficients = self.gate(gate_hidden) @ self.transform.T
-        return Readout(score, (score * coefficients).sum(axis=1), coefficients)
+        return gated(score, self.gate, self.transform, gate_hidden)
 
     def debias(self, score: np.ndarray) -> np.ndarray:
         """Rewards after the debiasing matrix, r M: shape (n, heads)."""
@@ -163,11 +133,9 @@ def load(
         don't fit together or the configuration, a wrong number of names, or a template
         from which the gate's position can't be told.
     """
-    name, config = checkpoint.name, checkpoint.config
+    name = checkpoint.name
     weight, transform, gate = _head(checkpoint)
-    named = names.named(
-        len(weight), model=name, given=heads, id2label=config.get("id2label"), armorm=True
-    )
+    named = names.named(len(weight), model=name, given=heads, labels=checkpoint.labels, armorm=True)
     format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name)
     _check_template(format)
     keys = {key for key in checkpoint.files if key.startswith(PREFIXES)}
@@ -201,7 +169,7 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
     name, config = checkpoint.name, checkpoint.config
     found = {key for key in checkpoint.files if key.startswith(PREFIXES)}
     numbers = [int(n) for key in found for n in re.findall(r"^gating\.layers\.(\d+)\.", key)]
-    depth = max([*numbers, int(config.get("gating_n_hidden", 0))]) + 1
+    depth = max([*numbers, int(checkpoint.number("gating_n_hidden", 0))]) + 1
     keys = {WEIGHT, TRANSFORM, LOGIT_SCALE} | {
         f"gating.layers.{i}.{part}" for i in range(depth) for part in ("weight", "bias")
     }
@@ -218,7 +186,7 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
         for i in range(depth)
     ]
     scale = checkpoint.array(LOGIT_SCALE)
-    temperature = float(config.get("gating_temperature", TEMPERATURE))
+    temperature = float(checkpoint.number("gating_temperature", TEMPERATURE))
     if scale.size != 1 or not 0 < temperature < np.inf:
         raise ModelError(
             f"one logit scale and a positive gating_temperature for {name}",
@@ -263,13 +231,21 @@ def _check_template(format: PromptFormat) -> None:
     """The header that opens a response must not be written where no response follows.
 
     Otherwise it also ends every text that is scored, and the last header of the prompt is
-    not the one that opens the response.
+    not the one that opens the response. Such a template writes the prompt alike with and
+    without a header, goes on with the response itself, and closes it as the prompt, but
+    not as a response that another turn follows.
     """
-    marker = "0123456789"
-    prompt = format.render(EXAMPLE, header=False)
-    whole = format.render(EXAMPLE, marker)
-    tail = whole[whole.rindex(marker) + len(marker) :] if marker in whole else ""
-    if prompt == format.render(EXAMPLE) and tail and prompt.endswith(tail):
+    answer = "0123456789"
+    prompt, whole = format.render(EXAMPLE, header=False), format.render(EXAMPLE, answer)
+    reply = {"role": "assistant", "content": answer}
+    longer = format.render([*EXAMPLE, reply, *EXAMPLE], header=False)
+    tail, onward = (text.rpartition(answer)[2] for text in (whole, longer))
+    if (
+        prompt == format.render(EXAMPLE)
+        and whole.removeprefix(prompt).lstrip().startswith(answer)
+        and prompt.endswith(tail)
+        and not onward.startswith(tail)
+    ):
         raise ModelError(
             f"a chat template of {format.name} that opens a response only when asked to "
             "(add_generation_prompt)",

@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +67,33 @@ class Checkpoint:
             raise _not_finite(self.name, key)
         return values
 
-    @cached_property
+    def number(self, key: str, default: float) -> float:
+        """One entry of the configuration.
+
+        Raises
+        ------
+        ModelError
+            When it isn't a number.
+        """
+        value = self.config.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ModelError(
+                f"a number as {key} in the config.json of {self.name}",
+                repr(value)[:80],
+                "Check config.json against the checkpoint.",
+            )
+        return value
+
+    @property
+    def labels(self) -> dict[int, str]:
+        """``id2label`` in the order of its indices; empty without one that can be read."""
+        try:
+            labels = {int(key): str(label) for key, label in self.config["id2label"].items()}
+        except (KeyError, AttributeError, ValueError):
+            return {}
+        return dict(sorted(labels.items()))
+
+    @property
     def revision(self) -> str:
         """The commit, for a snapshot in the hub's cache; empty elsewhere."""
         return self.folder.name if self.folder.parent.name == "snapshots" else ""
@@ -146,13 +171,12 @@ def download(name: str, revision: str | None = None) -> Path:
     from huggingface_hub.errors import RevisionResolutionError
 
     try:
-        with backbones._quiet():
-            folder = snapshot_download(
-                name,
-                revision=revision,
-                allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"],
-                ignore_patterns=["*/*"],
-            )
+        folder = snapshot_download(
+            name,
+            revision=revision,
+            allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"],
+            ignore_patterns=["*/*"],
+        )
     except (OSError, ValueError, RevisionResolutionError) as error:
         at = f" at revision {revision}" if revision else ""
         raise ModelError(

@@ -56,7 +56,7 @@ class Classifier:
         return checkpoints.tree_limit(self.backbone)
 
     def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
-        """score = h Wᵀ + b; the final score is the only one, where there is one."""
+        """Scores h Wᵀ + b; a single score is the final one too."""
         score = np.asarray(hidden, np.float32) @ self.weight.T + self.bias
         return Readout(score, score[:, 0] if len(self.weight) == 1 else None)
 
@@ -96,11 +96,11 @@ def load(
         For missing or unexpected head weights, weights that aren't finite, a wrong number
         of names, or outputs that are classes instead of rewards.
     """
-    name, config = checkpoint.name, checkpoint.config
+    name = checkpoint.name
     weight, bias, keys = _head(checkpoint)
     if heads is None:
         _check_rewards(checkpoint, len(weight))
-    named = names.named(len(weight), model=name, given=heads, id2label=config.get("id2label"))
+    named = names.named(len(weight), model=name, given=heads, labels=checkpoint.labels)
     format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name)
     backbone = checkpoints.load_backbone(checkpoint, keys, dtype=dtype, device_map=device_map)
     if weight.shape[1] != backbone.config.hidden_size:
@@ -153,8 +153,8 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, set[str]]:
 
 def _check_rewards(checkpoint: Checkpoint, count: int) -> None:
     """Outputs that a softmax over classes was trained on are no rewards."""
-    labels = checkpoint.config.get("id2label")
-    if labels is not None and len(labels) != count:
+    labels = checkpoint.labels
+    if labels and len(labels) != count:
         raise ModelError(
             f"{len(labels)} rows in the head of {checkpoint.name}, as its id2label says",
             f"{count}",
@@ -162,14 +162,10 @@ def _check_rewards(checkpoint: Checkpoint, count: int) -> None:
         )
     problem = checkpoint.config.get("problem_type")
     if count == 2 or (count > 1 and problem == "single_label_classification"):
+        shown = ", ".join(label[:40] for label in list(labels.values())[:4])
         raise ModelError(
             f"rewards as the outputs of {checkpoint.name}",
-            f"{count} labels of a classifier ({_shown(labels)})",
+            f"{count} labels of a classifier ({shown or 'unnamed'})",
             "Load a reward model. If each output is a reward of its own, say so by naming "
             "them: heads=[…].",
         )
-
-
-def _shown(labels: Mapping | None) -> str:
-    shown = [str(label)[:40] for label in (labels or {}).values()][:4]
-    return ", ".join(shown) or "no names"

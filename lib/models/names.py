@@ -94,7 +94,7 @@ def named(
     *,
     model: str,
     given: Sequence[str] | None = None,
-    id2label: Mapping | None = None,
+    labels: Mapping[int, str] | None = None,
     armorm: bool = False,
 ) -> list[Head]:
     """Heads for the rows of a checkpoint's head matrix.
@@ -111,8 +111,8 @@ def named(
         As given to ``load_model``.
     given
         The user's names.
-    id2label
-        Of the checkpoint's configuration: index (or its digits) → label.
+    labels
+        The checkpoint's ``id2label``, in order.
     armorm
         Has the checkpoint ArmoRM's layout?
 
@@ -128,21 +128,17 @@ def named(
     known = recognise(model)
     if known is not None:
         return _heads(list(known.heads.items()), known.source, count, model)
-    labels = meaningful(id2label)
-    if labels and (len(labels) == count or not armorm):
-        return _heads([(label, "") for label in labels], FROM_CONFIG, count, model)
+    # A gated model may keep the one label that it was fine-tuned from.
+    if labels and _mean_something(labels) and (len(labels) == count or not armorm):
+        return _heads([(label, "") for label in labels.values()], FROM_CONFIG, count, model)
     if armorm and count == len(ARMORM):
         return _heads(list(ARMORM.items()), LOOK_ALIKE, count, model)
     return [Head(f"head_{i}", UNNAMED) for i in range(count)]
 
 
-def meaningful(id2label: Mapping | None) -> list[str]:
-    """Labels in order; none when any of them only counts."""
-    if not id2label:
-        return []
-    labels = [str(id2label[key]).strip() for key in sorted(id2label, key=int)]
-    counts = any(re.fullmatch(r"(?i)(label)?_?\d*", label) for label in labels)
-    return [] if counts else labels
+def _mean_something(labels: Mapping[int, str]) -> bool:
+    """Do the labels say more than their number?"""
+    return not any(re.fullmatch(r"(?i)(label)?_?\d*", label.strip()) for label in labels.values())
 
 
 def _heads(names: list[tuple[str, str]], source: str, count: int, model: str) -> list[Head]:

@@ -18,6 +18,7 @@ from lib.errors import ModelError
 
 EXAMPLE = [{"role": "user", "content": "What is the capital of France?"}]
 EXAMPLE_RESPONSE = "Paris is the capital of France."
+PROBE = "Naïve café,\r\n\tx  = 1234567;  don't STOP\u00a0— 東京 🙂 İ ﬁ e\u0301 <|im_end|>\n\n\n"
 
 
 class RenderError(ValueError):
@@ -147,12 +148,18 @@ class PromptFormat:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Digests of the tokenizer and of the template, 16 hex digits each."""
-        backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        vocabulary = backend.to_str() if backend else str(sorted(self.tokenizer.vocab.items()))
+        """Digests of the tokenizer and of the template, 16 hex digits each.
+
+        The tokenizer is told by its vocabulary and by what it makes of ``PROBE``: how a
+        version of a library writes it down must not matter.
+        """
+        vocabulary = hashlib.sha256()
+        for token, number in sorted(self.tokenizer.get_vocab().items()):
+            vocabulary.update(f"{number} {token}\0".encode())
+        vocabulary.update(self.tokenize(PROBE).tobytes())
         template = f"{self.tokenizer.chat_template}\0{self.end_of_turn}"
         return {
-            "tokenizer": hashlib.sha256(vocabulary.encode()).hexdigest()[:16],
+            "tokenizer": vocabulary.hexdigest()[:16],
             "template": hashlib.sha256(template.encode()).hexdigest()[:16],
         }
 

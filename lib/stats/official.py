@@ -39,7 +39,7 @@ from lib.extraction.run import Aligned, align
 # Weights of RewardBench's subsets within their section, as its scorer has them. They are the
 # subsets' sizes with two exceptions: math-prm (447 rows) weighs as much as the six hep
 # subsets together, and the two xstest subsets have each other's size (154 rows should be
-# refused, 250 answered). Published scores carry both, so they stay.
+# refused, 250 answered). The public scorer has both, so they stay.
 WEIGHTS: Mapping[str, int] = {
     **rb.COUNTS,
     "math-prm": 984,
@@ -108,59 +108,43 @@ def reward_bench(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd
     _require(aligned.subset, known, "reward-bench")
     columns, scores = _columns(run)
     right = _strictly(scores[aligned.better], scores[aligned.worse])
-    present = set(aligned.subset)
-    prior = [subset for subset in rb.PRIOR if subset in present]
     sizes, accuracy = {}, {}
-    for subset in [*rb.COUNTS, *prior]:
+    for subset in known:
         mask = aligned.subset == subset
         sizes[subset], accuracy[subset] = int(mask.sum()), _mean(right[mask])
 
-    sections: dict[str, np.ndarray] = {}
-    blocks: list[pd.DataFrame] = []
-    for key, title in SECTIONS.items():
-        parts = rb.SECTIONS[key]
-        sections[title] = weighted_mean(
-            np.stack([accuracy[subset] for subset in parts]), [WEIGHTS[s] for s in parts]
-        )
-        n = sum(sizes[subset] for subset in parts)
-        note = _coverage(parts, sizes, rb.COUNTS)
-        blocks.append(_block(columns, "section", title, n, sections[title], note, weight=1.0))
-    used, note = dict.fromkeys(sections, 2), ""
-    if prior:
-        absent = [subset for subset in rb.PRIOR if subset not in prior]
-        lacking = f"missing: {', '.join(absent)}" if absent else ""
-        values = np.stack(
-            [accuracy[subset] if subset in prior else _nan(columns) for subset in rb.PRIOR]
-        )
-        score = weighted_mean(values, [1] * len(values))
-        n = sum(sizes[subset] for subset in prior)
-        blocks.append(_block(columns, "section", PRIOR, n, score, lacking, weight=0.5))
-        note = f"without {PRIOR}" if absent else f"with {PRIOR} at half weight"
-        if not absent:
-            sections[PRIOR], used[PRIOR] = score, 1
+    def section(parts: Iterable[str]) -> tuple[int, np.ndarray]:
+        values = np.stack([accuracy[subset] for subset in parts])
+        weights = [WEIGHTS.get(subset, 1) for subset in parts]
+        return sum(sizes[subset] for subset in parts), weighted_mean(values, weights)
 
-    short = _coverage(rb.COUNTS, sizes, rb.COUNTS)
-    overall = weighted_mean(np.stack(list(sections.values())), list(used.values()))
-    blocks.insert(
-        0,
-        _block(
-            columns,
-            OVERALL,
-            OVERALL,
-            sum(sizes[s] for s in rb.COUNTS) + sum(sizes[s] for s in prior if PRIOR in used),
-            overall,
-            "; ".join(filter(None, [short, note, _foreign(aligned.subset, known)])),
-            weight=np.nan,
-        ),
+    sections = {title: section(rb.SECTIONS[key]) for key, title in SECTIONS.items()}
+    weights = dict.fromkeys(sections, 1.0)
+    notes = {
+        title: _coverage(rb.SECTIONS[key], sizes, rb.COUNTS) for key, title in SECTIONS.items()
+    }
+    prior = [subset for subset in rb.PRIOR if sizes[subset]]
+    remark = ""
+    if prior:
+        sections[PRIOR], weights[PRIOR] = section(rb.PRIOR), 0.5
+        notes[PRIOR] = _coverage(rb.PRIOR, sizes, {})
+        remark = f"without {PRIOR}" if notes[PRIOR] else f"with {PRIOR} at half weight"
+    counted = [title for title in sections if title != PRIOR or not notes[PRIOR]]
+    overall = weighted_mean(
+        np.stack([sections[title][1] for title in counted]),
+        [weights[title] for title in counted],
     )
-    for subset in sizes:
-        weight = float(WEIGHTS.get(subset, 1))
+    n = sum(sections[title][0] for title in counted)
+    note = _join(_coverage(rb.COUNTS, sizes, rb.COUNTS), remark, _foreign(aligned.subset, known))
+    blocks = [_block(columns, OVERALL, OVERALL, n, overall, note, weight=np.nan)]
+    blocks += [
+        _block(columns, "section", title, n, score, notes[title], weight=weights[title])
+        for title, (n, score) in sections.items()
+    ]
+    for subset in [*rb.COUNTS, *prior]:
         note = _size_note(sizes[subset], rb.COUNTS.get(subset))
-        blocks.append(
-            _block(
-                columns, "subset", subset, sizes[subset], accuracy[subset], note, weight=weight
-            )
-        )
+        weight, score = float(WEIGHTS.get(subset, 1)), accuracy[subset]
+        blocks.append(_block(columns, "subset", subset, sizes[subset], score, note, weight=weight))
     return _table(blocks, "weight")
 
 
@@ -214,16 +198,12 @@ def reward_bench_2(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> 
             subsets[subset] = _nan(columns)
         elif subset == rb2.TIES:
             ids = run["item"].values[items]
-            subsets[subset], components, note = _ties_block(
-                columns, scores[rows], right, item, ids
-            )
-            notes[subset] = "; ".join(filter(None, [notes[subset], note]))
+            subsets[subset], components, note = _ties_block(columns, scores[rows], right, item, ids)
+            notes[subset] = _join(notes[subset], note)
         else:
             subsets[subset] = _mean(best_of(scores[rows], right, item))
     overall = weighted_mean(np.stack(list(subsets.values())), [1] * len(subsets))
-    note = _coverage(rb2.COUNTS, sizes, rb2.COUNTS)
-    foreign = _foreign(aligned.subset, rb2.COUNTS)
-    note = "; ".join(filter(None, [note, foreign]))
+    note = _join(_coverage(rb2.COUNTS, sizes, rb2.COUNTS), _foreign(aligned.subset, rb2.COUNTS))
     blocks = [_block(columns, OVERALL, OVERALL, sum(sizes.values()), overall, note)]
     for subset, score in subsets.items():
         blocks.append(_block(columns, "subset", subset, sizes[subset], score, notes[subset]))
@@ -305,8 +285,8 @@ def ties(
     Returns
     -------
     components
-        Of shape (heads,) each; NaN where there is nothing to average, or where any score is
-        not a number.
+        Of shape (heads,) each; NaN where there is nothing to average, or where a score
+        behind it is not a number.
     sizes
         Items or pairs behind each.
     note
@@ -399,15 +379,13 @@ def rm_bench(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.Dat
     for domain, halves in DOMAINS.items():
         results[domain] = by_difficulty(matrices.of(halves))
         sizes = {half: matrices.items(half) for half in halves}
-        note = "; ".join(
-            filter(None, [_coverage(halves, sizes, rmb.COUNTS), matrices.gaps(halves)])
-        )
+        note = _join(_coverage(halves, sizes, rmb.COUNTS), matrices.gaps(halves))
         blocks += _difficulty_blocks(
             columns, "domain", domain, sum(sizes.values()), results[domain], note
         )
     for half in DOMAINS["safety"]:
         n = matrices.items(half)
-        note = "; ".join(filter(None, [_size_note(n, rmb.COUNTS[half]), matrices.gaps([half])]))
+        note = _join(_size_note(n, rmb.COUNTS[half]), matrices.gaps([half]))
         values = by_difficulty(matrices.of([half]))
         blocks += _difficulty_blocks(columns, "half", half, n, values, note)
     overall = {
@@ -417,15 +395,10 @@ def rm_bench(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.Dat
         for difficulty in DIFFICULTIES
     }
     sizes = {half: matrices.items(half) for half in rmb.COUNTS}
-    note = "; ".join(
-        filter(
-            None,
-            [
-                _coverage(rmb.COUNTS, sizes, rmb.COUNTS),
-                matrices.gaps(rmb.COUNTS),
-                _foreign(aligned.subset, rmb.COUNTS),
-            ],
-        )
+    note = _join(
+        _coverage(rmb.COUNTS, sizes, rmb.COUNTS),
+        matrices.gaps(rmb.COUNTS),
+        _foreign(aligned.subset, rmb.COUNTS),
     )
     top = _difficulty_blocks(columns, OVERALL, OVERALL, sum(sizes.values()), overall, note)
     return _table(top + blocks, "difficulty")
@@ -456,9 +429,7 @@ class _Matrices:
         slot = run["slot"].values
         chosen, rejected = slot[aligned.better], slot[aligned.worse] - self.styles
         known = np.isin(aligned.subset, list(rmb.COUNTS))
-        inside = (
-            (chosen >= 0) & (chosen < self.styles) & (rejected >= 0) & (rejected < self.styles)
-        )
+        inside = (chosen >= 0) & (chosen < self.styles) & (rejected >= 0) & (rejected < self.styles)
         if not inside[known].all():
             raise DataError(
                 "comparisons of a chosen response (slots 0–2) with a rejected one (3–5)",
@@ -570,22 +541,27 @@ def _size_note(n: int, official: int | None) -> str:
     return f"{n} of {official} items" if official and n != official else ""
 
 
-def _coverage(parts: Iterable[str], sizes: Mapping[str, int], official: Mapping[str, int]):
+def _coverage(parts: Iterable[str], sizes: Mapping[str, int], official: Mapping[str, int]) -> str:
+    """Parts without items, and parts with another number of them than was published."""
     missing = [part for part in parts if not sizes[part]]
-    partial = [part for part in parts if sizes[part] and sizes[part] != official[part]]
+    partial = [p for p in parts if sizes[p] and sizes[p] != official.get(p, sizes[p])]
     notes = [("missing", missing), ("not all items of", partial)]
-    return "; ".join(f"{what}: {', '.join(names)}" for what, names in notes if names)
+    return _join(*(f"{what}: {', '.join(names)}" for what, names in notes if names))
+
+
+def _join(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
 
 
 def _block(columns, level, name, n, score, note, **more) -> pd.DataFrame:
-    """Rows of one section or subset: a row a column of scores."""
-    block = columns.assign(level=level, name=name, **more, n=n, score=score)
+    """Rows of one section or subset: a row a column of scores.
+
+    The length baselines are always numbers, so a score that is NaN for all columns lacks a
+    part, which ``note`` names, and one that is NaN for some lacks numbers.
+    """
     lost = np.isnan(score) & ~np.isnan(score).all()
-    every = np.isnan(score).all() and not note
-    block["note"] = [
-        "; ".join(filter(None, [note, NOT_NUMBERS if gone or every else ""])) for gone in lost
-    ]
-    return block
+    notes = [_join(note, NOT_NUMBERS if gone else "") for gone in lost]
+    return columns.assign(level=level, name=name, **more, n=n, score=score, note=notes)
 
 
 def _table(blocks: list[pd.DataFrame], *more: str) -> pd.DataFrame:

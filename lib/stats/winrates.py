@@ -82,7 +82,8 @@ def _table(scores, names, aligned: Aligned, alpha, draws, seed) -> pd.DataFrame:
         for subset, mask in subsets
     ]
     table = pd.concat(parts, ignore_index=True)
-    repeats = len(subsets) == 2  # a single subset is the same question as "all"
+    # A subset of every row is the same question as "all".
+    repeats = len(subsets) == 2 and bool(subsets[1][1].all())
     distinct = (table["subset"] == ALL) | (not repeats)
     table["p_adjusted"] = np.nan
     table.loc[distinct, "p_adjusted"] = permutation.holm(table.loc[distinct, "p"].to_numpy())
@@ -189,15 +190,16 @@ def validity_as_published(run: xr.Dataset, comparisons: pd.DataFrame | None = No
     for subset, mask in by_subset(aligned):
         for head, gap in zip(run["head"].values, gaps[mask].T, strict=True):
             nonzero = gap[gap != 0]
-            usable = len(nonzero) > 0 and np.isfinite(nonzero).all()
+            finite = np.isfinite(gap).all()
+            usable = len(nonzero) > 0 and finite
             test = scipy_stats.wilcoxon(nonzero, alternative="greater") if usable else None
-            spread = gap.std() if len(gap) else 0.0
+            spread = gap.std() if len(gap) and finite else 0.0
             rows.append(
                 {
                     "head": head,
                     "subset": subset,
                     "n": len(gap),
-                    "accuracy": (gap > 0).mean() if len(gap) else np.nan,
+                    "accuracy": (gap > 0).mean() if len(gap) and finite else np.nan,
                     "cohens_d": gap.mean() / spread if spread > 0 else np.nan,
                     "p": test.pvalue if test else np.nan,
                 }

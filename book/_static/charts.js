@@ -1,0 +1,139 @@
+/* Draws the charts of a page with the site's own scripts; no request leaves the site.
+ *
+ * A figure (lib/charts/render.py) pushes [id, spec] to window.rewardCharts, which may happen
+ * before or after this file is read. vega.js gives vegaEmbed and rewardThemes: one Vega-Lite
+ * configuration for light, one for dark, and the width below which a container is narrow.
+ *
+ * A drawn chart has data-state="drawn", one that could not be drawn data-state="failed" and
+ * says so, with its alternative text, in its place.
+ */
+(function () {
+  "use strict";
+
+  const charts = [];
+
+  function isDark() {
+    const theme = document.documentElement.dataset.theme;
+    if (theme === "dark" || theme === "light") return theme === "dark";
+    return window.matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+
+  /** Draw spec in the element with that id; a second chart takes the second such element. */
+  function rewardChart(id, spec) {
+    const element = Array.from(document.querySelectorAll(`[id="${CSS.escape(id)}"]`)).find(
+      (candidate) => !candidate.dataset.state
+    );
+    if (!element) {
+      console.error(`no place on this page for chart ${id}`);
+      return Promise.resolve();
+    }
+    const told = element.querySelector(".chart-alternative");
+    const chart = {
+      element,
+      spec,
+      alternative: told ? told.textContent : "",
+      controls: document.createElement("div"),
+      result: null,
+      look: "",
+      width: 0,
+      queue: Promise.resolve(),
+    };
+    element.dataset.state = "waiting";
+    element.setAttribute("role", "img");
+    element.setAttribute("aria-label", chart.alternative);
+    chart.controls.className = "chart-controls";
+    element.before(chart.controls);
+    charts.push(chart);
+    new ResizeObserver(() => refresh(chart)).observe(element);
+    return refresh(chart);
+  }
+
+  /* One drawing at a time for each chart: a theme may change while another is under way. */
+  function refresh(chart) {
+    chart.queue = chart.queue.then(() => update(chart)).catch((error) => fail(chart, error));
+    return chart.queue;
+  }
+
+  async function update(chart) {
+    const width = chart.element.clientWidth;
+    if (width === 0 || chart.element.dataset.state === "failed") return;
+    const themes = window.rewardThemes;
+    if (!window.vegaEmbed || !themes) throw new Error("the site's vega.js is missing");
+    const dark = isDark();
+    const narrow = width < themes.narrow;
+    const look = `${dark} ${narrow}`;
+    if (look !== chart.look) {
+      await draw(chart, dark, narrow, themes);
+      chart.look = look;
+    } else if (width !== chart.width) {
+      await chart.result.view.width(width).runAsync();
+    }
+    chart.width = width;
+  }
+
+  async function draw(chart, dark, narrow, themes) {
+    const given = { dark, narrow };
+    const spec = JSON.parse(JSON.stringify(chart.spec));
+    if (narrow) Object.assign(spec, spec.usermeta && spec.usermeta.narrow);
+    for (const parameter of spec.params || []) {
+      if (parameter.name in given) parameter.value = given[parameter.name];
+      else if (parameter.bind && chart.result) {
+        parameter.value = chart.result.view.signal(parameter.name);
+      }
+    }
+    // The old drawing stays until the new one is whole, so the page doesn't jump.
+    const stage = document.createElement("div");
+    stage.className = "chart-stage";
+    chart.element.append(stage);
+    chart.controls.replaceChildren();
+    const result = await window.vegaEmbed(stage, spec, {
+      mode: "vega-lite",
+      renderer: "svg",
+      actions: false,
+      defaultStyle: false,
+      bind: chart.controls,
+      config: dark ? themes.dark : themes.light,
+      tooltip: { disableDefaultStyle: true },
+    });
+    if (chart.result) chart.result.finalize();
+    chart.result = result;
+    for (const child of Array.from(chart.element.children)) {
+      if (child !== stage) child.remove();
+    }
+    stage.className = "chart-drawing";
+    chart.element.dataset.state = "drawn";
+  }
+
+  function fail(chart, error) {
+    console.error("a chart could not be drawn", error);
+    const failure = document.createElement("p");
+    failure.className = "chart-failure";
+    failure.textContent = `This chart could not be drawn (${error.message || error}).`;
+    const alternative = document.createElement("p");
+    alternative.textContent = chart.alternative;
+    chart.controls.replaceChildren();
+    chart.element.replaceChildren(failure, alternative);
+    chart.element.removeAttribute("role");
+    chart.element.removeAttribute("aria-label");
+    chart.element.dataset.state = "failed";
+  }
+
+  function refreshAll() {
+    charts.forEach(refresh);
+  }
+
+  function start() {
+    new MutationObserver(refreshAll).observe(document.documentElement, {
+      attributes: true,
+      attributeFilter: ["data-theme"],
+    });
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refreshAll);
+    const waiting = window.rewardCharts || [];
+    window.rewardCharts = { push: (entry) => rewardChart(entry[0], entry[1]) };
+    waiting.forEach((entry) => rewardChart(entry[0], entry[1]));
+  }
+
+  window.rewardChart = rewardChart;
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();

@@ -1,0 +1,184 @@
+"""From an Altair chart to a figure on a page: alternative text, data, and a guarded spec.
+
+``Chart`` is what every chart function returns. On the site the figure is drawn by
+``book/_static/charts.js`` with scripts that the site carries itself; elsewhere (JupyterLab,
+GitHub) the alternative text stands in its place. Names come from models and datasets, so
+nothing of them reaches a page unescaped.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import html
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from lib.charts import theme
+from lib.errors import DataError
+
+LONGEST = 120
+
+_rendered: Counter[str] = Counter()
+
+_VISIBLE = {code: chr(0x2400 + code) for code in range(32)}
+_VISIBLE |= {code: "\ufffd" for code in range(0x7F, 0xA0)}
+_DIRECTION = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_VISIBLE |= {code: f"[U+{code:04X}]" for code in _DIRECTION}
+_VISIBLE |= {0x2028: " ", 0x2029: " ", ord("\n"): " ", ord("\t"): " "}
+
+
+class Chart:
+    """A chart with what a reader needs beside it.
+
+    Parameters
+    ----------
+    chart
+        Built with ``theme.parameters()`` and, for the width to follow the page,
+        ``width="container"``. ``usermeta={"narrow": {…}}`` holds top-level properties for
+        narrow containers.
+    alternative
+        What the chart shows, in words, for those who don't see it.
+    data
+        The table that was drawn, offered as CSV.
+    name
+        Of the file that is downloaded, without suffix.
+    caption
+        Shown below; plain text.
+    height
+        About how high it will be, in px: kept free until it is drawn.
+    """
+
+    def __init__(
+        self,
+        chart: alt.TopLevelMixin,
+        *,
+        alternative: str,
+        data: pd.DataFrame,
+        name: str,
+        caption: str = "",
+        height: int = 200,
+    ):
+        self.alternative, self.data, self.name = alternative, data, name
+        self.caption, self.height = caption, height
+        self.spec: dict[str, Any] = chart.to_dict()
+        for given_by_the_site in ("config", "$schema"):
+            self.spec.pop(given_by_the_site, None)
+
+    def __repr__(self) -> str:
+        return self.alternative
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
+        return {"text/html": self.html(), "text/plain": self.alternative}
+
+    def html(self) -> str:
+        """The figure, with an id that no earlier figure of this process has."""
+        spec = script_json(self.spec)
+        digest = hashlib.sha256(spec.encode()).hexdigest()[:10]
+        _rendered[digest] += 1
+        repeat = f"-{_rendered[digest]}" if _rendered[digest] > 1 else ""
+        identifier = f"chart-{digest}{repeat}"
+        alternative = html.escape(plain(self.alternative, longest=4000))
+        caption = html.escape(plain(self.caption, longest=2000))
+        file = html.escape(f"{self.name}.csv")
+        return (
+            '<figure class="chart mathjax_ignore tex2jax_ignore">'
+            f'<div class="chart-view" id="{identifier}" style="--height:{self.height}px">'
+            f'<p class="chart-alternative">{alternative}</p></div>'
+            f'<figcaption><span class="chart-caption">{caption}</span> '
+            f'<a class="chart-data" download="{file}" href="{csv_link(self.data)}">'
+            "Data (CSV)</a></figcaption></figure>"
+            "<script>(window.rewardCharts=window.rewardCharts||[])"
+            f'.push(["{identifier}",{spec}]);</script>'
+        )
+
+    def svg(self, width: int = 720, dark: bool = False) -> str:
+        """The chart as a still picture, drawn without a browser."""
+        narrow = width < theme.NARROW
+        spec = self.spec | {"width": width}
+        if narrow:
+            spec |= spec.get("usermeta", {}).get("narrow", {})
+        given = {"dark": dark, "narrow": narrow}
+        spec["params"] = [
+            p | {"value": given[p["name"]]} if p["name"] in given else p for p in spec["params"]
+        ]
+        config = theme.config(dark) | {"background": theme.INKS["background"][dark]}
+        return vl_convert.vegalite_to_svg(spec, vl_version=theme.VEGA_LITE, config=config)
+
+
+def plain(text: Any, longest: int = LONGEST) -> str:
+    """Text of unknown origin as one line that can't disturb its neighbours.
+
+    Control characters become their visible pictures (ESC is ␛), direction marks their
+    names in brackets; the rest is cut after ``longest`` characters. Not HTML-escaped.
+    """
+    text = str(text)
+    if len(text) > longest:
+        text = text[: longest - 1] + "…"
+    return text.translate(_VISIBLE)
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand inside a script element, whatever strings it holds."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def csv_link(frame: pd.DataFrame) -> str:
+    """A table as a ``data:`` link to CSV, ready for an attribute.
+
+    Names that a spreadsheet would take for a formula get a leading apostrophe.
+    """
+    safe = frame.apply(lambda column: column.map(_cell))
+    text = safe.to_csv(index=False, float_format="%.9g", lineterminator="\n")
+    return "data:text/csv;charset=utf-8," + quote(text, safe=",.-_~*:;/()[]|=")
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    value = plain(value)
+    return f"'{value}" if value.startswith(("=", "+", "-", "@")) else value
+
+
+def inline(frame: pd.DataFrame) -> alt.InlineData:
+    """A table as a chart's own data: CSV with types, a third of the size of records.
+
+    Missing values become null. Floats keep nine significant digits: round what needs fewer.
+    """
+    text = io.StringIO()
+    frame.to_csv(
+        text, index=False, float_format="%.9g", lineterminator="\n", quoting=csv.QUOTE_MINIMAL
+    )
+    numbers = {c for c in frame.columns if pd.api.types.is_numeric_dtype(frame[c])}
+    parse = {c: "number" if c in numbers else "string" for c in frame.columns}
+    return alt.InlineData(values=text.getvalue(), format={"type": "csv", "parse": parse})
+
+
+def require(table: pd.DataFrame, columns: Iterable[str], what: str) -> None:
+    """Check that a table can be drawn.
+
+    Raises
+    ------
+    DataError
+        When a column is missing or there is no row.
+    """
+    missing = [column for column in columns if column not in table]
+    if missing:
+        raise DataError(
+            f"column {missing[0]!r} in the table of {what}",
+            ", ".join(map(str, table.columns)) or "no columns",
+            "Give the table as lib.stats returns it.",
+        )
+    if table.empty:
+        raise DataError(f"a row in the table of {what}", "none", "Check what was selected.")

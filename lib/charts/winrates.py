@@ -1,0 +1,318 @@
+"""Win rates as a forest plot: one row a head, its interval always drawn, its verdict named."""
+
+from __future__ import annotations
+
+import math
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from lib.charts import theme
+from lib.charts.render import Chart, inline, plain, require
+from lib.errors import DataError
+from lib.stats.winrates import ALL, CHANCE, STRONG
+
+COLUMNS = ("head", "subset", "n", "wins", "ties", "losses", "win_rate", "low", "high")
+COLUMNS += ("p_adjusted", "verdict", "mde", "note")
+BASELINE_COLUMNS = ("baseline", "subset", "n", "win_rate", "low", "high", "note")
+STEP, NARROW_STEP = 28, 46  # px of a row
+TOLD = 40  # heads in the alternative text
+
+CAPTION = (
+    "Share of comparisons in which the head scores the preferred response higher, ties "
+    "counted half; the line is the interval. Grey band: {:g} to {:g}, where a head is called "
+    "chance. Dashed: {:g}, above which the whole interval must lie to be called strong."
+).format(*CHANCE, STRONG)
+
+
+def validity(table: pd.DataFrame, baselines: pd.DataFrame | None = None) -> Chart:
+    """Forest plot of win rates; a menu chooses the subset where there are several.
+
+    Parameters
+    ----------
+    table
+        As ``lib.stats.validity`` returns it.
+    baselines
+        As ``lib.stats.baselines`` returns it; drawn in grey below the heads.
+
+    Raises
+    ------
+    DataError
+        When a column is missing, no row is left, or a verdict is unknown.
+
+    Notes
+    -----
+    Heads keep one order in all subsets, by their win rate on ``"all"``, so that a change of
+    subset shows who moved. Nothing is computed here: every number stands in the tables.
+    """
+    require(table, COLUMNS, "win rates")
+    odd = sorted(set(map(str, table["verdict"])) - set(theme.VERDICTS))
+    if odd:
+        raise DataError(
+            f"verdicts among {', '.join(theme.VERDICTS)}",
+            repr(odd[0]),
+            "Give the table as lib.stats.validity returns it.",
+        )
+    subsets = _subsets(table)
+    rows = _rows(table, baselines, subsets)
+    order = sorted(set(map(int, rows["row"])))
+    overall = table[table["subset"] == subsets[0]]
+    return Chart(
+        _forest(rows, order, subsets),
+        alternative=_in_words(overall, subsets),
+        data=_download(table, baselines),
+        name="validity",
+        caption=CAPTION,
+        height=STEP * len(order) + 80,
+    )
+
+
+def _subsets(table: pd.DataFrame) -> list[str]:
+    """Subsets in order, "all" first; a single part repeats "all" and is left out."""
+    found = list(dict.fromkeys(table["subset"]))
+    if ALL in found:
+        found.remove(ALL)
+        return [ALL, *found] if len(found) > 1 else [ALL]
+    return found
+
+
+def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str]) -> pd.DataFrame:
+    """What is drawn: one record a row and subset, keyed by numbers since names may clash."""
+    number = {subset: k for k, subset in enumerate(subsets)}
+    first = table[table["subset"] == subsets[0]].sort_values(
+        "win_rate", ascending=False, kind="stable", na_position="last"
+    )
+    heads = list(dict.fromkeys([*first["head"], *table["head"]]))
+    drawn = table.loc[table["subset"].isin(subsets), list(COLUMNS)].rename(
+        columns={"head": "name", "p_adjusted": "p", "win_rate": "rate"}
+    )
+    drawn = drawn.assign(kind="head", row=drawn["name"].map(heads.index))
+    if baselines is not None:
+        require(baselines, BASELINE_COLUMNS, "baselines")
+        below = baselines.loc[baselines["subset"].isin(subsets), list(BASELINE_COLUMNS)].rename(
+            columns={"baseline": "name", "win_rate": "rate"}
+        )
+        names = list(dict.fromkeys(below["name"]))
+        offset = len(heads) + 1
+        below = below.assign(kind="baseline", row=below["name"].map(names.index) + offset)
+        title = {"kind": "title", "name": "For comparison", "row": len(heads)}
+        drawn = pd.concat([drawn, pd.DataFrame([title]), below], ignore_index=True)
+    drawn["subset"] = drawn["subset"].map(number)
+    for column in ("name", "note"):
+        drawn[column] = drawn[column].fillna("").map(plain)
+    shown = ["rate", "low", "high", "p", "mde"]
+    drawn[shown] = drawn[shown].astype(float).round(5)
+    counted = ["n", "wins", "ties", "losses"]
+    return drawn[["row", "kind", "name", "subset", *counted, *shown, "verdict", "note"]]
+
+
+def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str]) -> alt.TopLevelMixin:
+    gutter = int(min(250, max(110, 7.2 * rows["name"].map(len).max() + 16)))
+    heads = alt.Chart().transform_filter("datum.kind === 'head'")
+    others = alt.Chart().transform_filter("datum.kind === 'baseline'")
+    layers = [
+        *_backdrop(rows, order, gutter),
+        *_intervals(heads, others),
+        *_words(heads, others, gutter),
+        *_touch(heads, others),
+    ]
+    return (
+        alt.layer(*layers, data=inline(rows))
+        # a title has no subset: it belongs to all
+        .transform_filter("datum.kind === 'title' || datum.subset === subset")
+        .transform_calculate(**_TEXTS)
+        .add_params(*theme.parameters(), _menu(subsets))
+        .properties(
+            width="container",
+            height=STEP * len(order),
+            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+            usermeta={"narrow": {"height": NARROW_STEP * len(order)}},
+        )
+    )
+
+
+_TEXTS = {
+    "number": "isValid(datum.rate) ? format(datum.rate, '.2f') : '–'",
+    "precise": "isValid(datum.rate) ? format(datum.rate, '.3f') : '–'",
+    "interval": "isValid(datum.low) ? "
+    "format(datum.low, '.3f') + ' to ' + format(datum.high, '.3f') : '–'",
+    "p_text": "!isValid(datum.p) ? '–' : datum.p < 0.001 ? 'below 0.001' : format(datum.p, '.3f')",
+    **{
+        f"{what}_text": f"isValid(datum.{what}) ? format(datum.{what}, ',') : '–'"
+        for what in ("n", "wins", "ties", "losses")
+    },
+    "mde_text": "isValid(datum.mde) ? '±' + format(datum.mde, '.3f') : '–'",
+}
+
+RIGHT, NUMERAL = 118, 40  # px kept for verdict and number, and of these for the number
+ROW = alt.Y("row:O", axis=None)
+# A wide row is one line; a narrow one has its words above its interval.
+LINE, WORDS = theme.either(11, 0), theme.either(-9, 0)
+LEFT, END = alt.value(0), alt.value("width")
+
+
+def _backdrop(rows, order, gutter) -> list[alt.Chart]:
+    """Band, reference lines, row lines; the scales and axes that all layers share."""
+    low, high = _domain(rows)
+    x_scale = alt.Scale(
+        domain=[low, high],
+        range=[theme.either(11, gutter), alt.ExprRef(f"narrow ? width - 11 : width - {RIGHT}")],
+        zero=False,
+        nice=False,
+    )
+    axis = alt.Axis(
+        values=[round(tick, 1) for tick in np.arange(low, high + 0.01, 0.1)],
+        format=".1f",
+        title="share of comparisons won",
+        grid=False,
+        labelFlush=False,
+        labelOverlap=False,
+        tickSize=4,
+    )
+    alone = alt.Chart(alt.InlineData(values=[{}]))
+    full = {"y": alt.value(0), "y2": alt.value("height")}
+    grey = theme.ink("muted")
+
+    def at(value, **rest):
+        return alt.XDatum(value, type="quantitative", **rest)
+
+    def named(value, text):
+        mark = alone.mark_text(baseline="bottom", fontSize=theme.SMALL, fill=grey, text=text)
+        return mark.encode(x=at(value), y=alt.value(-4))
+
+    row = alt.Y("row:O", axis=None, scale=alt.Scale(type="band", domain=order, padding=0))
+    return [
+        alone.mark_rect(fill=theme.ink("band")).encode(
+            x=at(CHANCE[0], scale=x_scale, axis=axis), x2=alt.X2Datum(CHANCE[1]), **full
+        ),
+        alt.Chart()
+        .mark_rule(stroke=theme.ink("hairline"), yOffset=theme.either(23, 14))
+        .encode(x=LEFT, x2=END, y=row),
+        alone.mark_rule(stroke=grey).encode(x=at(0.5), **full),
+        alone.mark_rule(stroke=grey, strokeDash=[3, 3]).encode(x=at(STRONG), **full),
+        named(0.5, "chance"),
+        named(STRONG, "strong"),
+    ]
+
+
+def _intervals(heads, others) -> list[alt.Chart]:
+    """An interval and a point for each head; the same in grey for what it is compared with."""
+    span = {"x": alt.X("low:Q"), "x2": "high:Q", "y": ROW}
+    stroke = alt.Stroke("verdict:N", scale=theme.verdict_colour(), legend=None)
+    grey = theme.ink("baseline")
+    return [
+        others.mark_rule(stroke=grey, strokeWidth=1.5, yOffset=LINE).encode(**span),
+        others.mark_tick(color=grey, thickness=2, height=11, yOffset=LINE, opacity=1).encode(
+            x="rate:Q", y=ROW
+        ),
+        heads.mark_rule(strokeWidth=2.5, strokeCap="round", yOffset=LINE).encode(
+            **span, stroke=stroke
+        ),
+        heads.mark_point(size=72, strokeWidth=2, yOffset=LINE).encode(
+            x="rate:Q",
+            y=ROW,
+            stroke=stroke,
+            fill=alt.Fill("verdict:N", scale=theme.verdict_fill(), legend=None),
+            shape=alt.Shape("verdict:N", scale=theme.verdict_shape(), legend=None),
+        ),
+    ]
+
+
+def _words(heads, others, gutter) -> list[alt.Chart]:
+    """Names at the left, verdicts and numbers at the right: the chart needs no legend."""
+    titles = alt.Chart().transform_filter("datum.kind === 'title'")
+    untold = heads.transform_filter("datum.verdict === 'undefined'")
+    name = {"limit": alt.ExprRef(f"narrow ? width - {RIGHT + 4} : {gutter - 14}")}
+    quiet = {"fill": theme.ink("muted")}
+    small = quiet | {"fontSize": theme.SMALL}
+    colour = alt.Color("verdict:N", scale=theme.verdict_colour(), legend=None)
+
+    def write(chart, field, x, **mark):
+        mark = {"baseline": "middle", "yOffset": WORDS, "fontSize": theme.SIZE} | mark
+        mark["align"] = "right" if x is END else "left"
+        return chart.mark_text(**mark).encode(x=x, y=ROW, text=f"{field}:N")
+
+    return [
+        write(heads, "name", LEFT, fontWeight=600, **name),
+        write(others, "name", LEFT, **name, **quiet),
+        write(titles, "name", LEFT, yOffset=theme.either(10, 3), **small),
+        write(heads, "verdict", END, dx=-NUMERAL).encode(color=colour),
+        write(heads, "number", END, fontWeight=600),
+        write(others, "number", END, **quiet),
+        write(
+            untold,
+            "note",
+            alt.value(theme.either(0, gutter)),
+            yOffset=LINE,
+            fontStyle="italic",
+            **small,
+        ),
+    ]
+
+
+def _touch(heads, others) -> list[alt.Chart]:
+    """Whole rows as targets of pointer and finger, with all that the table says."""
+    numbers = [
+        alt.Tooltip("precise:N", title="win rate"),
+        alt.Tooltip("interval:N"),
+        alt.Tooltip("n_text:N", title="comparisons"),
+    ]
+    told = [
+        alt.Tooltip("name:N", title="head"),
+        alt.Tooltip("verdict:N"),
+        *numbers,
+        *(alt.Tooltip(f"{what}_text:N", title=what) for what in ("wins", "ties", "losses")),
+        alt.Tooltip("p_text:N", title="adjusted p"),
+        alt.Tooltip("mde_text:N", title="detectable"),
+    ]
+    below = [alt.Tooltip("name:N", title="baseline"), *numbers]
+    return [
+        chart.mark_rect(fill="transparent")
+        .properties(name=name)
+        .encode(x=LEFT, x2=END, y=ROW, tooltip=tooltip)
+        for chart, name, tooltip in (
+            (heads, "touch_heads", told),
+            (others, "touch_others", below),
+        )
+    ]
+
+
+def _menu(subsets: list[str]) -> alt.Parameter:
+    if len(subsets) == 1:
+        return alt.param(name="subset", value=0)
+    labels = [plain(subset) for subset in subsets]
+    menu = alt.binding_select(options=list(range(len(subsets))), labels=labels, name="Subset")
+    return alt.param(name="subset", value=0, bind=menu)
+
+
+def _domain(rows: pd.DataFrame) -> tuple[float, float]:
+    """Tenths that hold every interval of every subset, so that the axis never moves."""
+    low, high = rows[["low", "rate"]].min().min(), rows[["high", "rate"]].max().max()
+    low, high = (0.5 if math.isnan(value) else value for value in (low, high))
+    return min(0.3, math.floor(low * 10) / 10), max(0.8, math.ceil(high * 10) / 10)
+
+
+def _in_words(overall: pd.DataFrame, subsets: list[str]) -> str:
+    told = []
+    ordered = overall.sort_values("win_rate", ascending=False, kind="stable")
+    for row in ordered.head(TOLD).itertuples():
+        name = plain(row.head)
+        if math.isnan(row.win_rate):
+            told.append(f"{name} {row.verdict} ({plain(row.note)})")
+        else:
+            told.append(f"{name} {row.win_rate:.2f} [{row.low:.2f}, {row.high:.2f}] {row.verdict}")
+    if len(ordered) > TOLD:
+        told.append(f"and {len(ordered) - TOLD} more")
+    parts = f" A menu chooses among {len(subsets)} subsets." if len(subsets) > 1 else ""
+    return (
+        f"Win rates of {len(ordered)} heads with intervals and verdicts, on "
+        f"{plain(subsets[0])}: {'; '.join(told)}.{parts}"
+    )
+
+
+def _download(table: pd.DataFrame, baselines: pd.DataFrame | None) -> pd.DataFrame:
+    if baselines is None:
+        return table
+    below = baselines.rename(columns={"baseline": "head"}).assign(verdict="baseline")
+    return pd.concat([table, below], ignore_index=True)[list(table.columns)]

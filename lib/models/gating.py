@@ -1,0 +1,66 @@
+"""The gate over heads: a network that reads the prompt and weighs the debiased rewards.
+
+    g = logit_scale · softmax(MLP(x) / temperature)
+    score = Σ_k g_k (r M)_k = Σ_j r_j (g Mᵀ)_j
+
+Source: Wang et al. (2024), "Interpretable Preferences via Multi-Objective Reward Modeling
+and Mixture-of-Experts". The rewards r stay undebiased; M acts on the coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lib.models.base import Readout
+
+# What the released class assumes where its configuration says nothing.
+TEMPERATURE = 10.0
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The gating network: logit_scale · softmax(MLP(x) / temperature).
+
+    Attributes
+    ----------
+    layers
+        Weight (out, in) and bias (out,) of each layer, float32, with ReLU between them.
+    logit_scale
+        What the gate sums to.
+    temperature
+        Divides the logits.
+    """
+
+    layers: Sequence[tuple[np.ndarray, np.ndarray]]
+    logit_scale: float = 1.0
+    temperature: float = TEMPERATURE
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Gate of states x, shape (n, features): shape (n, heads), float32."""
+        x = np.asarray(x, np.float32)
+        for i, (weight, bias) in enumerate(self.layers):
+            x = (np.maximum(x, 0) if i else x) @ weight.T + bias
+        logits = x / np.float32(self.temperature)
+        exp = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.float32(self.logit_scale) * exp / exp.sum(axis=1, keepdims=True)
+
+
+def gated(
+    score: np.ndarray, gate: Gate, transform: np.ndarray, gate_hidden: np.ndarray
+) -> Readout:
+    """Rewards with their coefficients g Mᵀ and the final score Σ r · (g Mᵀ).
+
+    Parameters
+    ----------
+    score
+        Undebiased rewards r, shape (n, heads).
+    gate, transform
+        The network and M, (heads, heads).
+    gate_hidden
+        State at the prompt's end for each response, shape (n, features).
+    """
+    coefficients = gate(gate_hidden) @ transform.T
+    return Readout(score, (score * coefficients).sum(axis=1), coefficients)

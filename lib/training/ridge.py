@@ -1,0 +1,83 @@
+"""Ridge heads for ratings, one an attribute, each on the rows that have it (ArmoRM, stage 1).
+
+The penalty is chosen on prompts that the weights never saw; missing ratings of one
+attribute take nothing from another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+ALPHAS = 10.0 ** np.arange(-4, 5)
+
+
+@dataclass(frozen=True)
+class RidgeHeads:
+    """Fitted heads.
+
+    Attributes
+    ----------
+    weight, bias
+        Shapes (attributes, features) and (attributes,): rating ≈ h Wᵀ + b.
+    alpha
+        Chosen penalty of each attribute, shape (attributes,).
+    r2
+        Share of variance explained on the choosing rows, shape (attributes,).
+    rows
+        Training rows of each attribute, shape (attributes,).
+    """
+
+    weight: np.ndarray
+    bias: np.ndarray
+    alpha: np.ndarray
+    r2: np.ndarray
+    rows: np.ndarray
+
+
+def fit(
+    hidden: np.ndarray, ratings: np.ndarray, train: np.ndarray, choose: np.ndarray
+) -> RidgeHeads:
+    """One ridge regression an attribute, its penalty chosen on other prompts.
+
+    Parameters
+    ----------
+    hidden
+        States, shape (responses, features).
+    ratings
+        Shape (responses, attributes); NaN where a rating is missing.
+    train, choose
+        Masks of responses, disjoint by prompt.
+
+    Raises
+    ------
+    ValueError
+        Naming the attribute's column when it has fewer than two training or choosing rows
+        or does not vary.
+
+    Notes
+    -----
+    Solved for all penalties at once from the eigenvectors of the centred Gram matrix;
+    checked against ``sklearn.linear_model.Ridge``.
+    """
+    fitted = [_fit_one(hidden, ratings[:, k], train, choose, k) for k in range(ratings.shape[1])]
+    return RidgeHeads(*(np.asarray(values) for values in zip(*fitted, strict=True)))
+
+
+def _fit_one(hidden, rating, train, choose, column):
+    known = np.isfinite(rating)
+    fit_rows, choose_rows = known & train, known & choose
+    if min(fit_rows.sum(), choose_rows.sum()) < 2 or np.ptp(rating[fit_rows]) == 0:
+        raise ValueError(f"attribute {column} has too few ratings, or ratings that do not vary")
+    x, y = hidden[fit_rows].astype(float), rating[fit_rows].astype(float)
+    centre, mean = x.mean(axis=0), y.mean()
+    values, vectors = np.linalg.eigh((x - centre).T @ (x - centre))
+    moment = vectors.T @ ((x - centre).T @ (y - mean))
+    weights = vectors @ (moment[:, None] / (np.maximum(values, 0)[:, None] + ALPHAS))
+    predicted = (hidden[choose_rows].astype(float) - centre) @ weights + mean
+    truth = rating[choose_rows].astype(float)
+    r2 = 1 - ((truth[:, None] - predicted) ** 2).mean(axis=0) / truth.var()
+    best = int(np.argmax(r2))
+    weight = weights[:, best]
+    return weight, mean - centre @ weight, ALPHAS[best], r2[best], int(fit_rows.sum())

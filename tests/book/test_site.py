@@ -1,0 +1,59 @@
+"""The whole book, built from this checkout and opened in a browser without network."""
+
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from lib import paths
+from lib.book import plan
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def site():
+    done = subprocess.run(
+        [sys.executable, "-m", "lib", "build"], cwd=paths.ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (paths.SITE / "index.html").as_uri() in done.stdout
+    return paths.SITE
+
+
+def test_every_page_of_the_plan_is_in_the_site_with_outputs(site):
+    for page in plan.read().pages:
+        assert (site / page.output).with_suffix(".html").is_file()
+        executed = nbformat.read(paths.ROOT / page.output, as_version=4)
+        code = [cell for cell in executed.cells if cell.cell_type == "code"]
+        assert all(cell.execution_count for cell in code if cell.source.strip())
+        assert any(cell.outputs for cell in code)
+
+
+def test_every_page_of_the_site_is_in_its_table_of_contents(site):
+    navigation = (site / "book" / "index.html").read_text()
+    for html in (site / "book" / "results").rglob("*.html"):
+        assert html.relative_to(site / "book").as_posix() in navigation
+
+
+def test_no_glued_value_was_lost(site):
+    index = (site / "book" / "index.html").read_text()
+    assert "glue" not in re.sub(r'class="[^"]*"', "", index)
+
+
+def test_pages_weigh_little_and_load_nothing_from_elsewhere(site):
+    for html in site.rglob("*.html"):
+        text = html.read_text()
+        assert len(text) < 600_000, html
+        loads = re.findall(r'<(?:script|img|iframe)[^>]*\bsrc="(https?:[^"]+)"', text)
+        loads += re.findall(r'<link[^>]*rel="(?:stylesheet|preload)"[^>]*href="(https?:[^"]+)"', text)
+        assert not loads, (html, loads)
+
+
+def test_building_again_runs_no_page(site):
+    before = {page.output: (paths.ROOT / page.output).stat().st_mtime_ns for page in plan.read().pages}
+    subprocess.run([sys.executable, "-m", "lib", "build"], cwd=paths.ROOT, check=True, capture_output=True)
+    after = {name: (paths.ROOT / name).stat().st_mtime_ns for name in before}
+    assert after == before

@@ -1,0 +1,162 @@
+"""Sources: every format reads alike, and what can't be read says what and where."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pandas as pd
+import pytest
+
+from lib.data import sources
+from lib.errors import DataError
+
+ROWS = [
+    {"prompt": "q", "chosen": "é\u2028a", "rejected": "b"},
+    {"prompt": "r", "chosen": "c\nd"},
+]
+
+
+def json_lines(rows) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def test_json_lines_arrays_and_their_gzipped_forms_read_alike(tmp_path):
+    written = {"a.jsonl": json_lines(ROWS), "a.json": json.dumps(ROWS)}
+    for name, text in written.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        with gzip.open(tmp_path / f"{name}.gz", "wt", encoding="utf-8") as stream:
+            stream.write(text)
+    for name in ("a.jsonl", "a.jsonl.gz", "a.json", "a.json.gz"):
+        assert list(sources.read_rows(tmp_path / name)) == ROWS
+
+
+def test_parquet_and_csv_read_as_written(tmp_path):
+    frame = pd.DataFrame({"prompt": ['q, with "quotes"', "r"], "chosen": ["a\nb", "c"]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "a.csv.gz", index=False)
+    for name in ("a.parquet", "a.csv", "a.csv.gz"):
+        assert list(sources.read_rows(tmp_path / name)) == frame.to_dict("records")
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_rows(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + b'{"a": 1}\n\n  \n{"a": 2}\n')
+    assert list(sources.read_rows(path)) == [{"a": 1}, {"a": 2}]
+
+
+def test_malformed_json_names_its_line(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n\n{"a": \n{"a": 3}\n')
+    with pytest.raises(DataError, match=r"line 3: .* at column"):
+        list(sources.read_rows(path))
+
+
+def test_rows_before_a_malformed_line_are_read(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n{')
+    rows = sources.read_rows(path)
+    assert next(rows) == {"a": 1}
+    with pytest.raises(DataError, match="line 2"):
+        next(rows)
+
+
+def test_a_malformed_array_names_its_line(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('[{"a": 1},\n {"a": }]')
+    with pytest.raises(DataError, match=r"line 2: .* at column"):
+        list(sources.read_rows(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("a.jsonl", '{"a": 1}\n[1]\n', "line 2: a list"),
+        ("a.json", '{"a": 1}', "found dict"),
+        ("a.json", "[1, 2]", "found list"),
+    ],
+)
+def test_rows_that_are_no_objects_are_an_error(tmp_path, name, text, found):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=found):
+        list(sources.read_rows(tmp_path / name))
+
+
+def test_bytes_that_are_not_utf8_are_an_error(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes('{"a": "é"}\n'.encode("latin-1"))
+    with pytest.raises(DataError, match="UTF-8 text in"):
+        list(sources.read_rows(tmp_path / "a.jsonl"))
+
+
+def test_a_cut_a_corrupt_and_a_false_gzip_file_are_errors(tmp_path):
+    whole = gzip.compress(json_lines([{"a": str(i)} for i in range(2000)]).encode())
+    corrupt = bytearray(whole)
+    corrupt[len(whole) // 2 : len(whole) // 2 + 40] = b"\xff" * 40
+    for number, data in enumerate([whole[:-200], bytes(corrupt), b"plain text"]):
+        path = tmp_path / f"{number}.jsonl.gz"
+        path.write_bytes(data)
+        with pytest.raises(DataError):
+            list(sources.read_rows(path))
+
+
+def test_a_false_parquet_file_is_an_error(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"not parquet")
+    with pytest.raises(DataError, match="a Parquet file at"):
+        list(sources.read_rows(tmp_path / "a.parquet"))
+
+
+def test_a_missing_file_and_an_unknown_suffix_are_errors(tmp_path):
+    with pytest.raises(DataError, match=r"needed a file at .*a.jsonl; found none"):
+        list(sources.read_rows(tmp_path / "a.jsonl"))
+    (tmp_path / "a.xlsx").write_bytes(b"")
+    with pytest.raises(DataError, match=r"ends in .jsonl.*found a.xlsx"):
+        list(sources.read_rows(tmp_path / "a.xlsx"))
+
+
+def test_the_first_stem_that_exists_is_found(tmp_path):
+    (tmp_path / "test.jsonl.gz").write_bytes(b"")
+    (tmp_path / "test.json").write_bytes(b"")
+    assert sources.find(tmp_path, "train", "test") == tmp_path / "test.jsonl.gz"
+    assert sources.find(tmp_path, "train") is None
+
+
+def test_a_required_file_that_is_missing_is_named_with_what_is_there(tmp_path):
+    (tmp_path / "other.csv").write_bytes(b"")
+    with pytest.raises(DataError, match=r"the file .*test .*found other\.csv.*'source'"):
+        sources.require(tmp_path, "test")
+    with pytest.raises(DataError, match=r"no folder at .*'source'"):
+        sources.require(tmp_path / "nowhere", "test")
+
+
+def test_the_hub_out_of_reach_names_what_was_asked_for_and_the_way_out(monkeypatch):
+    import datasets
+
+    def refuse(*args, **options):
+        raise ConnectionError("Couldn't reach the hub\nwith a second line")
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    with pytest.raises(DataError) as caught:
+        list(sources.from_hub("a/b", revision="0123456789", split="test", data_dir="part"))
+    assert "a/b (split 'test', data_dir 'part', revision 01234567)" in caught.value.needed
+    assert caught.value.found == "Couldn't reach the hub"
+    assert "'source'" in caught.value.remedy
+
+
+def test_the_hub_is_asked_for_the_pinned_revision_and_the_part(monkeypatch):
+    import datasets
+
+    from lib.data import hh_rlhf, load_items
+
+    asked = []
+
+    def answer(repository, **options):
+        asked.append((repository, options))
+        pair = "\n\nHuman: q\n\nAssistant: "
+        return [{"chosen": pair + "a", "rejected": pair + "b"}]
+
+    monkeypatch.setattr(datasets, "load_dataset", answer)
+    items = load_items("hh-rlhf/helpful-base", split="train")
+    wanted = {"split": "train", "revision": hh_rlhf.REVISION, "data_dir": "helpful-base"}
+    assert asked == [("Anthropic/hh-rlhf", wanted)]
+    assert len(items) == 1

@@ -1,0 +1,453 @@
+"""The Run: its schema, its way to disk and back, and which comparisons it answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from lib.data.items import Builder, Items
+from lib.errors import DataError, StoreError
+from lib.extraction import extract
+from lib.extraction import run as runs
+from lib.extraction.run import TRAINED, align, check, comparisons, load_run, save_run
+from lib.models.base import Readout
+from lib.models.prompt import PromptFormat
+from lib.planted import make_run
+
+SECRET = "zebra-crossing"  # in every text, so that a run with text in it is found out
+
+
+def made_up(n: int = 6) -> Items:
+    """Items of two and three responses; items 0 and 1 have the same prompt."""
+    builder = Builder("made-up")
+    for i in range(n):
+        responses = [f"{SECRET} yes {i}", f"{SECRET} no, not at all"] + [f"{SECRET} well"] * (
+            i % 2
+        )
+        pairs = [(i % 2, 1 - i % 2, "helpful", "odd" if i % 2 else "even")]
+        pairs += [(0, 2, "safe", "odd")] * (i % 2)
+        builder.add(f"part/{i}", f"{SECRET} question {max(i, 1)}?", responses, pairs)
+    builder.drop("empty", 3)
+    return builder.build({"licence": "MIT", "origin": "this test"})
+
+
+@pytest.fixture(scope="module")
+def items() -> Items:
+    return made_up()
+
+
+@pytest.fixture(scope="module")
+def run(tiny_model, items, tmp_path_factory) -> xr.Dataset:
+    return extract(tiny_model, items, store=tmp_path_factory.mktemp("states") / "store")
+
+
+@pytest.fixture
+def edited(run):
+    """A copy of the run that may be changed."""
+    return run.copy(deep=True)
+
+
+# The schema.
+
+DOCUMENTED = {
+    "score": (("response", "head"), np.float32),
+    "hidden": (("response", "feature"), np.float32),
+    "gate_hidden": (("item", "feature"), np.float32),
+    "item_of_response": (("response",), np.int64),
+    "slot": (("response",), np.int64),
+    "prompt_hash": (("item",), np.str_),
+    "n_prompt_tokens": (("item",), np.int64),
+    "n_response_tokens": (("response",), np.int64),
+    "n_chars": (("response",), np.int64),
+    "better": (("comparison",), np.int64),
+    "worse": (("comparison",), np.int64),
+    "criterion": (("comparison",), np.str_),
+    "subset": (("comparison",), np.str_),
+    "head_source": (("head",), np.str_),
+    "head_concept": (("head",), np.str_),
+    "response": (("response",), np.int64),
+    "head": (("head",), np.str_),
+    "item": (("item",), np.str_),
+}
+
+
+def assert_documented(run: xr.Dataset) -> None:
+    for name, (dims, kind) in DOCUMENTED.items():
+        assert run[name].dims == dims, name
+        assert np.issubdtype(run[name].dtype, kind), name
+    assert set(run.variables) == set(DOCUMENTED)
+
+
+def test_a_run_has_the_documented_variables_dims_and_types(run):
+    assert_documented(run)
+    assert dict(run.sizes) == {
+        "response": 15,
+        "head": 2,
+        "item": 6,
+        "feature": 32,
+        "comparison": 9,
+    }
+    assert check(run) is run
+
+
+def test_a_run_says_what_it_was_made_from(run, tiny_model, items):
+    assert run.attrs["model"] == "tiny"
+    assert run.attrs["dataset"] == "made-up"
+    assert run.attrs["items"] == items.fingerprint
+    assert run.attrs["fingerprint"] == tiny_model.fingerprint
+    assert set(tiny_model.fingerprint) == {"backbone", "tokenizer", "template", "heads"}
+    assert run.attrs["dropped"] == {"empty": 3}
+    assert run.attrs["about"] == {"licence": "MIT", "origin": "this test"}
+    assert run.attrs["extraction"] == {"dtype": "float32", "packing": "trees", "device": "cpu"}
+    assert "capital of France" in run.attrs["template_example"]
+    json.dumps(run.attrs)  # plain JSON
+
+
+def test_labels_and_lengths_are_those_of_the_items(run, items):
+    assert run["item"].values.tolist() == items.prompts["item"].tolist()
+    assert run["head"].values.tolist() == ["first", "second"]
+    assert run["head_concept"].values.tolist() == ["helpfulness", ""]
+    assert run["item_of_response"].values.tolist() == items.item_of_response.tolist()
+    assert run["slot"].values.tolist() == items.responses["slot"].tolist()
+    assert run["n_chars"].values.tolist() == [len(text) for text in items.responses["text"]]
+    # The tokens are bytes: those of the response and the end of its turn.
+    assert (run["n_response_tokens"] == run["n_chars"] + 1).all()
+    # <|im_start|>user\n … <|im_end|>\n<|im_start|>assistant\n: 5 + 2 + 11 tokens about the text.
+    text = items.prompts["prompt"][0][0]["content"]
+    assert run["n_prompt_tokens"][0] == len(text) + 1 + 5 + 1 + 1 + 1 + 10
+
+
+def test_scores_can_be_recomputed_from_the_states(run, tiny_model):
+    again = tiny_model.read(run["hidden"].values).score
+    assert again == pytest.approx(run["score"].values, abs=1e-6)
+    by_label = run["score"].sel(response=3, head="second")
+    assert by_label == run["score"].values[3, 1]
+
+
+def test_a_planted_run_follows_the_schema():
+    assert_documented(make_run(np.zeros((4, 2))))
+
+
+@pytest.mark.parametrize(
+    ("damage", "needed"),
+    [
+        (lambda run: run.drop_vars("score"), "variable 'score' in a run"),
+        (lambda run: run.drop_vars("head"), "coordinate 'head' in a run"),
+        (lambda run: run.assign(slot=run["slot"].astype(float)), "'slot' with dims"),
+        (
+            lambda run: run.assign(score=run["score"].T),
+            r"'score' with dims \('response', 'head",
+        ),
+        (lambda run: run.assign(better=run["better"] + 100), "'better' among the run's"),
+        (lambda run: run.assign(worse=run["worse"] * 0 - 1), "'worse' among the run's"),
+        (lambda run: run.assign(gate=run["score"]), "'gate' with dims"),
+    ],
+)
+def test_what_breaks_the_schema_is_named(edited, damage, needed):
+    with pytest.raises(StoreError, match=needed):
+        check(damage(edited))
+
+
+def test_a_missing_attribute_is_named(edited):
+    del edited.attrs["dropped"]
+    with pytest.raises(StoreError, match="attribute 'dropped' of a run"):
+        check(edited)
+
+
+def test_a_run_that_breaks_the_schema_is_not_saved(edited, tmp_path):
+    with pytest.raises(StoreError):
+        save_run(edited.drop_vars("slot"), tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+# To disk and back.
+
+
+def test_a_run_comes_back_as_it_was(run, tmp_path):
+    folder = save_run(run, tmp_path / "a" / "run")
+    back = load_run(folder)
+    xr.testing.assert_identical(back, run)
+    assert_documented(back)
+
+
+def test_optional_variables_and_odd_strings_come_back_too(edited, tmp_path):
+    generator = np.random.default_rng(0)
+    shape = (edited.sizes["item"], edited.sizes["head"])
+    edited["final"] = ("response", generator.random(15).astype(np.float32))
+    edited["gate"] = (("item", "head"), generator.random(shape).astype(np.float32))
+    edited["subset"][0] = 'é "quoted" \n</script>'
+    edited["score"][2, 0] = np.nan
+    edited.attrs["missing"] = ["日本"]
+    xr.testing.assert_identical(load_run(save_run(edited, tmp_path / "run")), edited)
+
+
+def test_a_folder_holds_two_files_and_no_text(run, tmp_path):
+    folder = save_run(run, tmp_path / "run")
+    assert sorted(path.name for path in folder.iterdir()) == ["run.json", "run.safetensors"]
+    for path in folder.iterdir():
+        assert SECRET.encode() not in path.read_bytes()
+
+
+def test_saving_twice_gives_the_same_bytes(run, tmp_path):
+    first, second = save_run(run, tmp_path / "a"), save_run(run, tmp_path / "b")
+    for name in ("run.json", "run.safetensors"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+
+
+def test_a_sample_keeps_the_states_of_so_many_items_and_every_score(run, tmp_path):
+    back = load_run(save_run(run, tmp_path / "run", states=2, seed=1))
+    assert (back["score"] == run["score"]).all()
+    kept = np.isfinite(back["gate_hidden"].values).all(axis=1)
+    assert kept.sum() == 2
+    responses = np.isfinite(back["hidden"].values).all(axis=1)
+    assert (responses == kept[run["item_of_response"].values]).all()
+    assert (back["hidden"].values[responses] == run["hidden"].values[responses]).all()
+    assert np.isnan(back["hidden"].values[~responses]).all()
+
+
+def test_the_sample_is_seeded_and_smaller_on_disk(run, tmp_path):
+    def save(name, **options):
+        return (save_run(run, tmp_path / name, **options) / "run.safetensors").read_bytes()
+
+    whole, first, again, other = (
+        save("whole"),
+        save("first", states=2, seed=0),
+        save("again", states=2, seed=0),
+        save("other", states=2, seed=3),
+    )
+    assert first == again != other
+    assert len(first) < 0.6 * len(whole)
+    assert save("all", states=6) == whole
+
+
+def test_a_sampled_run_can_be_saved_again(run, tmp_path):
+    once = load_run(save_run(run, tmp_path / "a", states=2))
+    twice = load_run(save_run(once, tmp_path / "b"))
+    xr.testing.assert_identical(once, twice)
+
+
+def test_an_older_run_in_the_folder_is_replaced(run, edited, tmp_path):
+    save_run(run, tmp_path / "run")
+    edited["score"][:] = 7
+    save_run(edited, tmp_path / "run")
+    assert (load_run(tmp_path / "run")["score"] == 7).all()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_save_that_fails_leaves_the_older_run_and_nothing_else(run, tmp_path, monkeypatch):
+    save_run(run, tmp_path / "run")
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(runs, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_run(run, tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    xr.testing.assert_identical(load_run(tmp_path / "run"), run)
+
+
+@pytest.fixture
+def saved(run, tmp_path):
+    return save_run(run, tmp_path / "run")
+
+
+def test_a_folder_without_a_run_says_how_to_make_one(saved, tmp_path):
+    with pytest.raises(StoreError, match=r"a run .*; found none\. .*lib extract"):
+        load_run(tmp_path / "nowhere")
+    (saved / "run.safetensors").unlink()
+    with pytest.raises(StoreError, match="found none"):
+        load_run(saved)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 400, -8])
+def test_cut_tensors_are_an_error(saved, keep):
+    path = saved / "run.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(StoreError, match=r"a whole run in .*Delete the folder"):
+        load_run(saved)
+
+
+def rewrite(saved, change) -> None:
+    path = saved / "run.json"
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("text", [b"", b'{"format": 1', b"\xff\xfe"])
+def test_a_damaged_document_is_an_error(saved, text):
+    (saved / "run.json").write_bytes(text)
+    with pytest.raises(StoreError, match="a whole run in"):
+        load_run(saved)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"format": 2}', '"run"', "null"])
+def test_a_document_of_another_format_is_an_error(saved, text):
+    (saved / "run.json").write_text(text)
+    with pytest.raises(StoreError, match="a run of format 1"):
+        load_run(saved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document.pop("sizes"),
+        lambda document: document.pop("strings"),
+        lambda document: document["strings"].pop("head"),
+        lambda document: document["strings"].pop("subset"),
+        lambda document: document["strings"]["subset"].pop(),
+        lambda document: document["sizes"].update(response=14),
+        lambda document: document["attrs"].pop("model"),
+        lambda document: document.update(sizes=[]),
+    ],
+)
+def test_a_document_that_lacks_a_part_is_an_error(saved, change):
+    rewrite(saved, change)
+    with pytest.raises(StoreError):
+        load_run(saved)
+
+
+def test_tensors_of_another_run_are_an_error(saved, tmp_path):
+    other = save_run(make_run(np.zeros((8, 2))), tmp_path / "other")
+    (saved / "run.safetensors").write_bytes((other / "run.safetensors").read_bytes())
+    with pytest.raises(StoreError):
+        load_run(saved)
+
+
+# Whose comparisons.
+
+
+def test_the_runs_own_comparisons_are_those_of_the_items(run, items):
+    table = comparisons(run)
+    assert table.columns.tolist() == items.comparisons.columns.tolist()
+    assert table.values.tolist() == items.comparisons.values.tolist()
+
+
+def test_positions_criteria_and_prompts_of_the_comparisons(run):
+    found = align(run)
+    assert len(found) == 9
+    # Items of 2, 3, 2, 3, 2, 3 responses start at rows 0, 2, 5, 7, 10, 12.
+    assert found.better.tolist() == [0, 3, 2, 5, 8, 7, 10, 13, 12]
+    assert found.worse.tolist() == [1, 2, 4, 6, 7, 9, 11, 12, 14]
+    assert found.criterion.tolist()[:3] == ["helpful", "helpful", "safe"]
+    assert found.subset.tolist()[:3] == ["even", "odd", "odd"]
+    # Items 0 and 1 share their prompt's text, so they are one prompt.
+    same = found.prompt == found.prompt[0]
+    assert same.tolist() == [True] * 3 + [False] * 6
+    assert sorted(set(found.prompt.tolist())) == list(range(5))
+
+
+def test_other_comparisons_over_the_same_items_are_answered(run, items):
+    table = items.comparisons.iloc[[4, 0]]
+    assert align(run, table).better.tolist() == [8, 0]
+
+
+def test_a_filtered_run_still_answers_the_comparisons_of_all_items(
+    tiny_model, items, run, tmp_path
+):
+    trained = frozenset(items.prompts["prompt_hash"][[2, 4]])
+    model = replace(tiny_model, trained_on=trained)
+    left = extract(model, items, store=tmp_path / "left")
+    assert left["item"].values.tolist() == ["part/0", "part/1", "part/3", "part/5"]
+    assert left["response"].values.tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 12, 13, 14]
+    assert left.attrs["dropped"] == {"empty": 3, TRAINED: 2}
+    found = align(left, items.comparisons)
+    kept = items.comparisons[~items.comparisons["item"].isin(["part/2", "part/4"])]
+    assert left["response"].values[found.better].tolist() == kept["better"].tolist()
+    assert left["response"].values[found.worse].tolist() == kept["worse"].tolist()
+    assert comparisons(left).values.tolist() == kept.values.tolist()
+    # The same scores under the same labels, on disk too.
+    same = run["score"].sel(response=left["response"])
+    assert left["score"].values == pytest.approx(same.values, abs=1e-4)
+    back = load_run(save_run(left, tmp_path / "run"))
+    xr.testing.assert_identical(back, left)
+    assert align(back, items.comparisons).better.tolist() == found.better.tolist()
+
+
+def test_comparisons_of_other_items_are_an_error(run, items):
+    other = items.comparisons.assign(item="elsewhere/0")
+    with pytest.raises(DataError, match="the run of made-up holds; found 9 of other items"):
+        align(run, other)
+
+
+def test_comparisons_across_items_are_an_error(run, items):
+    crossed = items.comparisons.drop(columns="item").assign(worse=0)
+    with pytest.raises(DataError, match="of other items"):
+        align(run, crossed)
+
+
+def test_comparisons_of_which_the_run_holds_none_are_an_error(run, items):
+    beyond = items.comparisons.assign(
+        better=items.comparisons["better"] + 1000, worse=items.comparisons["worse"] + 1000
+    )
+    with pytest.raises(DataError, match="9 of other items"):
+        align(run, beyond)
+
+
+# What can't be scored is counted, never squeezed in.
+
+
+def test_items_refused_by_the_template_are_left_out_and_counted(
+    tiny_model, byte_tokenizer, tmp_path
+):
+    strict = (
+        "{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('roles must alternate') }}{% endif %}"
+        "{{ m['role'] + m['content'] + '<|im_end|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant' }}{% endif %}"
+    )
+    form = PromptFormat(byte_tokenizer(strict), "strict", "<|im_end|>")
+    builder = Builder("mixed")
+    twice = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
+    for i, prompt in enumerate(["one", twice, "three"]):
+        builder.add(str(i), prompt, ["yes", "no"], [(0, 1, "c", "s")])
+    items = builder.build()
+    found = extract(replace(tiny_model, format=form), items, store=tmp_path / "store")
+    assert found["item"].values.tolist() == ["0", "2"]
+    assert found["response"].values.tolist() == [0, 1, 4, 5]
+    assert found.attrs["dropped"] == {"refused by the chat template": 1}
+    assert align(found, items.comparisons).better.tolist() == [0, 2]
+
+
+def test_items_longer_than_the_context_are_left_out_and_counted(tiny_model, tmp_path):
+    builder = Builder("long")
+    for i, words in enumerate([1, 600, 2]):  # a context of 512 tokens
+        builder.add(str(i), "q", ["yes", "w" * words], [(0, 1, "c", "s")])
+    found = extract(tiny_model, builder.build(), store=tmp_path / "store")
+    assert found["item"].values.tolist() == ["0", "2"]
+    assert found.attrs["dropped"] == {"longer than the model's context": 1}
+
+
+def test_prompts_that_trained_a_head_can_be_kept_on_request(tiny_model, items, tmp_path):
+    model = replace(tiny_model, trained_on=frozenset(items.prompts["prompt_hash"]))
+    kept = extract(model, items, store=tmp_path / "store", held_out=False)
+    assert kept.sizes["item"] == 6
+    with pytest.raises(DataError, match=f"none: 3 empty, 6 {TRAINED}.*held_out=False"):
+        extract(model, items, store=tmp_path / "other")
+
+
+def test_the_items_given_are_untouched(tiny_model, items, run):
+    assert items.fingerprint == made_up().fingerprint
+    assert "row" not in items.responses
+
+
+def test_a_gated_model_reads_both_states_and_keeps_its_gate(tiny_model, items, tmp_path):
+    class Gated(type(tiny_model)):
+        def read(self, hidden, gate_hidden=None):
+            score = super().read(hidden).score
+            gate = np.stack([gate_hidden[:, 0], 1 - gate_hidden[:, 0]], axis=1)
+            return Readout(score, (score * gate).sum(axis=1), gate)
+
+    model = Gated(**{**vars(tiny_model), "gated": True})
+    found = extract(model, items, store=tmp_path / "store")
+    gate = found["gate"].values
+    assert gate.shape == (6, 2)
+    assert gate[:, 0] == pytest.approx(found["gate_hidden"].values[:, 0])
+    owner = found["item_of_response"].values
+    expected = (found["score"].values * gate[owner]).sum(axis=1)
+    assert found["final"].values == pytest.approx(expected, abs=1e-5)

@@ -1,0 +1,349 @@
+"""The store: shards that a killed run finished are used again, and nothing is mixed up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.data.items import Builder, Items
+from lib.errors import ModelError, StoreError
+from lib.extraction import extract, store
+from lib.extraction import forward as forwards
+
+MANIFEST = {"items": "abc", "backbone": "def", "dtype": "float32"}
+
+
+def made_up(n: int = 7, text: str = "yes") -> Items:
+    builder = Builder("made-up")
+    for i in range(n):
+        builder.add(f"item-{i}", f"question {i}?", [text, f"no {i}"], [(0, 1, "c", "s")])
+    return builder.build()
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Shards of four responses: seven pairs make four shards."""
+    monkeypatch.setattr(store, "plan", partial(store.plan, size=4))
+
+
+@pytest.fixture
+def forwarded(monkeypatch):
+    """The number of items of every forward that is made."""
+    calls = []
+    original = forwards.forward
+
+    def counted(backbone, items, *args, **options):
+        calls.append(len(items))
+        return original(backbone, items, *args, **options)
+
+    monkeypatch.setattr(forwards, "forward", counted)
+    return calls
+
+
+def files(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+
+
+# The plan.
+
+
+@given(counts=st.lists(st.integers(1, 9), max_size=60), size=st.integers(1, 20))
+@settings(deadline=None, max_examples=80)
+def test_the_plan_covers_every_item_once_in_order(counts, size):
+    slices = store.plan(counts, size)
+    covered = [i for part in slices for i in range(part.start, part.stop)]
+    assert covered == list(range(len(counts)))
+    for part in slices:
+        held = sum(counts[part])
+        assert part.stop > part.start
+        assert held < size + max(counts)
+
+
+def test_the_plan_by_hand():
+    # Starts at responses 0, 2, 5, 6, 9: an item goes where its first response falls.
+    assert store.plan([2, 3, 1, 3, 1], size=4) == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert store.plan([]) == []
+
+
+def test_the_plan_depends_on_the_items_alone(tiny_model, tmp_path, small_shards):
+    # Whatever the rows that a machine has room for, shards and labels are the same.
+    for name, budget in (("a", 1), ("b", 5000)):
+        extract(tiny_model, made_up(), store=tmp_path / name, budget=budget)
+    assert sorted(files(tmp_path / "a")) == sorted(files(tmp_path / "b"))
+    assert sorted(files(tmp_path / "a")) == [
+        *(f"{n:05d}.safetensors" for n in range(4)),
+        "manifest.json",
+    ]
+
+
+# Resuming.
+
+
+def test_a_finished_store_is_read_and_the_model_is_not_run(tiny_model, tmp_path, forwarded):
+    first = extract(tiny_model, made_up(), store=tmp_path / "s")
+    assert forwarded == [7]
+    again = extract(tiny_model, made_up(), store=tmp_path / "s")
+    assert forwarded == [7]
+    xr.testing.assert_identical(first, again)
+
+
+def test_new_heads_need_no_new_states(tiny_model, tmp_path, forwarded):
+    extract(tiny_model, made_up(), store=tmp_path / "s")
+    other = replace(tiny_model, weight=-tiny_model.weight, bias=0 * tiny_model.bias)
+    run = extract(other, made_up(), store=tmp_path / "s")
+    assert forwarded == [7]
+    expected = run["hidden"].values @ other.weight.T
+    assert run["score"].values == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tiny_model, tmp_path, small_shards, monkeypatch):
+    whole = extract(tiny_model, made_up(), store=tmp_path / "whole")
+    original, done = store.Store.write, []
+
+    def killed(self, shard, tensors):
+        if len(done) == 2:
+            self.path(shard).with_suffix(".partial-1").write_bytes(b"half")
+            raise KeyboardInterrupt
+        done.append(shard)
+        original(self, shard, tensors)
+
+    monkeypatch.setattr(store.Store, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        extract(tiny_model, made_up(), store=tmp_path / "s")
+    monkeypatch.undo()
+    monkeypatch.setattr(store, "plan", partial(store.plan, size=4))
+    finished = files(tmp_path / "s")
+    assert "00002.safetensors" not in finished
+
+    calls = []
+    forward = forwards.forward
+    monkeypatch.setattr(
+        forwards, "forward", lambda *a, **o: calls.append(len(a[1])) or forward(*a, **o)
+    )
+    resumed = extract(tiny_model, made_up(), store=tmp_path / "s")
+    assert calls == [2, 1]  # items 4 and 5, and item 6
+    xr.testing.assert_identical(resumed, whole)
+    assert files(tmp_path / "s") == files(tmp_path / "whole")
+
+
+def test_a_process_killed_while_writing_leaves_a_store_that_opens(tmp_path):
+    code = f"""
+import os, signal
+import numpy as np
+from lib.extraction import store
+
+def half(tensors, path):
+    path.write_bytes(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+with store.lock({str(tmp_path)!r}):
+    opened = store.open_store({str(tmp_path)!r}, {MANIFEST!r})
+    opened.write(0, {{"hidden": np.ones((2, 3), np.float32)}})
+    store.save_file = half
+    opened.write(1, {{"hidden": np.ones((2, 3), np.float32)}})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert any(".partial-" in path.name for path in tmp_path.iterdir())
+    with store.lock(tmp_path):  # the lock died with its holder
+        opened = store.open_store(tmp_path, MANIFEST)
+    assert (opened.read(0, {"hidden": 2})["hidden"] == 1).all()
+    assert opened.read(1, {"hidden": 2}) is None
+    assert sorted(files(tmp_path)) == ["00000.safetensors", "manifest.json"]
+
+
+@pytest.mark.parametrize("keep", [0, 7, 200, -4])
+def test_a_cut_shard_is_computed_again(tiny_model, tmp_path, small_shards, forwarded, keep):
+    first = extract(tiny_model, made_up(), store=tmp_path)
+    before = files(tmp_path)
+    shard = tmp_path / "00001.safetensors"
+    shard.write_bytes(shard.read_bytes()[:keep])
+    forwarded.clear()
+    again = extract(tiny_model, made_up(), store=tmp_path)
+    assert forwarded == [2]
+    xr.testing.assert_identical(first, again)
+    assert files(tmp_path) == before
+
+
+def test_a_shard_of_another_length_or_content_is_not_read(tmp_path):
+    opened = store.open_store(tmp_path, MANIFEST)
+    opened.write(0, {"hidden": np.ones((3, 2), np.float32)})
+    assert opened.read(0, {"hidden": 3}) is not None
+    assert opened.read(0, {"hidden": 2}) is None
+    assert opened.read(0, {"hidden": 3, "gate_hidden": 1}) is None
+    assert opened.read(1, {"hidden": 3}) is None
+
+
+def test_the_same_items_give_the_same_bytes(tiny_model, tmp_path, small_shards):
+    for name in ("a", "b"):
+        extract(tiny_model, made_up(), store=tmp_path / name)
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+
+
+# Foreign stores.
+
+
+def test_the_manifest_identifies_model_items_and_way_and_holds_no_time(tiny_model, tmp_path):
+    extract(tiny_model, made_up(), store=tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert set(manifest) == {
+        "items",
+        "backbone",
+        "tokenizer",
+        "template",
+        "dtype",
+        "packing",
+        "shard_responses",
+    }
+    assert manifest["items"] == made_up().fingerprint
+    assert manifest["backbone"] == tiny_model.fingerprint["backbone"]
+
+
+def test_a_store_of_other_items_is_an_error_that_says_so(tiny_model, tmp_path):
+    extract(tiny_model, made_up(), store=tmp_path)
+    before = files(tmp_path)
+    with pytest.raises(StoreError, match=r"one with another items. Name another folder"):
+        extract(tiny_model, made_up(text="maybe"), store=tmp_path)
+    assert files(tmp_path) == before
+
+
+def test_a_store_of_another_model_is_an_error_that_says_so(tiny_model, tiny_llama, tmp_path):
+    extract(tiny_model, made_up(), store=tmp_path)
+    other = replace(tiny_model, backbone=tiny_llama(seed=1))
+    with pytest.raises(StoreError, match="one with another backbone"):
+        extract(other, made_up(), store=tmp_path)
+
+
+def test_all_that_differs_is_named(tmp_path):
+    store.open_store(tmp_path, MANIFEST)
+    other = {"items": "abc", "backbone": "x", "dtype": "bfloat16", "extra": 1}
+    with pytest.raises(StoreError, match="another backbone, dtype, extra"):
+        store.open_store(tmp_path, other)
+    store.open_store(tmp_path, dict(reversed(MANIFEST.items())))  # order is no difference
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "7"])
+def test_a_damaged_manifest_is_an_error(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(StoreError, match=r"a manifest at .*Delete the folder"):
+        store.open_store(tmp_path, MANIFEST)
+
+
+def test_shards_without_a_manifest_are_an_error(tmp_path):
+    (tmp_path / "00000.safetensors").write_bytes(b"")
+    with pytest.raises(StoreError, match="a manifest beside the shards"):
+        store.open_store(tmp_path, MANIFEST)
+
+
+def test_an_unknown_packing_starts_no_store(tiny_model, tmp_path):
+    with pytest.raises(ModelError, match="Did you mean 'trees'"):
+        extract(tiny_model, made_up(), store=tmp_path / "s", packing="tree")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_folder_states_go_to_the_cache_under_what_made_them(
+    tiny_model, tmp_path, monkeypatch, forwarded
+):
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
+    for items in (made_up(), made_up(), made_up(text="maybe")):
+        extract(tiny_model, items)
+    extract(tiny_model, made_up(), packing="padded")
+    assert forwarded == [7, 7, 7]
+    assert len(list((tmp_path / "states").iterdir())) == 3
+
+
+# In use, full, not writable.
+
+
+def test_a_second_process_is_refused_at_once_and_let_in_later(tmp_path):
+    code = f"""
+import sys
+from lib.extraction import store
+with store.lock({str(tmp_path)!r}):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        refused = pytest.raises(StoreError, match=r"in use\. Wait for the other process")
+        with refused, store.lock(tmp_path):
+            pass
+        holder.communicate("go\n")
+    with store.lock(tmp_path):
+        pass
+
+
+def test_the_lock_is_let_go_when_something_fails(tmp_path):
+    with pytest.raises(KeyboardInterrupt), store.lock(tmp_path):
+        raise KeyboardInterrupt
+    with store.lock(tmp_path):
+        pass
+
+
+def test_a_full_disk_is_a_clear_error_and_leaves_no_partial_file(tmp_path, monkeypatch):
+    opened = store.open_store(tmp_path, MANIFEST)
+    opened.write(0, {"hidden": np.ones((1, 1), np.float32)})
+
+    def full(tensors, path):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "save_file", full)
+    with pytest.raises(StoreError, match=r"No space left on device.*finished shards are kept"):
+        opened.write(1, {"hidden": np.ones((1, 1), np.float32)})
+    assert sorted(files(tmp_path)) == ["00000.safetensors", "manifest.json"]
+
+
+def test_a_path_that_is_no_folder_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    refused = pytest.raises(StoreError, match="a folder to write at")
+    with refused, store.lock(tmp_path / "file"):
+        pass
+
+
+# States that are no numbers.
+
+
+@pytest.mark.parametrize("part", ["hidden", "gate_hidden"])
+def test_a_state_that_is_no_number_names_its_item_and_is_not_stored(
+    tiny_model, tmp_path, small_shards, monkeypatch, part
+):
+    original = forwards.forward
+
+    def spoiled(backbone, items, *args, **options):
+        states = original(backbone, items, *args, **options)
+        if len(items) == 1:  # the last shard holds item 6 alone
+            getattr(states, part)[-1, 3] = np.nan if part == "hidden" else np.inf
+        return states
+
+    monkeypatch.setattr(forwards, "forward", spoiled)
+    with pytest.raises(ModelError, match=r"NaN or infinity for item 'item-6' \(1 in all\)"):
+        extract(tiny_model, made_up(), store=tmp_path)
+    assert "00003.safetensors" not in files(tmp_path)
+    assert "00002.safetensors" in files(tmp_path)
+
+
+def test_the_item_of_a_bad_state_inside_a_shard_is_named(tiny_model, tiny_llama, tmp_path):
+    # A token of one item alone, "@", has an embedding that is no number.
+    backbone = tiny_llama()
+    at = tiny_model.format.tokenize("@")[0]
+    backbone.embed_tokens.weight[at] = np.nan
+    builder = Builder("made-up")
+    for i in range(5):
+        builder.add(f"item-{i}", "q", ["yes", "n@" if i == 3 else "no"], [(0, 1, "c", "s")])
+    with pytest.raises(ModelError, match="for item 'item-3'"):
+        extract(replace(tiny_model, backbone=backbone), builder.build(), store=tmp_path)
+    assert os.listdir(tmp_path).count("00000.safetensors") == 0
