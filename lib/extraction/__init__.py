@@ -77,9 +77,7 @@ def extract(
     from lib.extraction.forward import check_packing
 
     check_packing(packing)
-    items = replace(
-        items, responses=items.responses.assign(row=np.arange(len(items.responses)))
-    )
+    items = replace(items, responses=items.responses.assign(row=np.arange(len(items.responses))))
     if held_out and model.trained_on:
         known = items.prompts["prompt_hash"].isin(model.trained_on).to_numpy()
         items = items.select(~known, TRAINED)
@@ -152,9 +150,7 @@ def _states(model, items, encoded, store, packing, budget, progress):
             }
             tensors = store.read(number, size)
             if tensors is None:
-                states = forward(
-                    model.backbone, encoded[shard], packing, budget, on_step=advance
-                )
+                states = forward(model.backbone, encoded[shard], packing, budget, on_step=advance)
                 tensors = {"hidden": states.hidden, "gate_hidden": states.gate_hidden}
                 _finite(tensors, ids[shard], counts[shard])
                 store.write(number, tensors)
@@ -189,9 +185,7 @@ def _bar(total: int, progress: bool | None) -> Iterator:
         yield bar.update
 
 
-def _run(
-    model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifest
-) -> xr.Dataset:
+def _run(model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifest) -> xr.Dataset:
     import safetensors
     import torch
     import transformers

@@ -143,9 +143,7 @@ def _padded(backbone, items, device, budget, side, pad_id) -> tuple[np.ndarray, 
         ids = np.full((len(group), width), pad_id)
         mask = np.zeros((len(group), width), np.int64)
         for row, i in enumerate(group):
-            place = (
-                slice(0, lengths[i]) if side == "right" else slice(width - lengths[i], width)
-            )
+            place = slice(0, lengths[i]) if side == "right" else slice(width - lengths[i], width)
             ids[row, place] = sequences[i]
             mask[row, place] = 1
         out = backbone(

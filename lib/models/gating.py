@@ -48,9 +48,7 @@ class Gate:
         return np.float32(self.logit_scale) * exp / exp.sum(axis=1, keepdims=True)
 
 
-def gated(
-    score: np.ndarray, gate: Gate, transform: np.ndarray, gate_hidden: np.ndarray
-) -> Readout:
+def gated(score: np.ndarray, gate: Gate, transform: np.ndarray, gate_hidden: np.ndarray) -> Readout:
     """Rewards with their coefficients g Mᵀ and the final score Σ r · (g Mᵀ).
 
     Parameters

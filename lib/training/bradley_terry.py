@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 C = 1e-3
+CS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 
 def fit(difference: np.ndarray, c: float = C) -> np.ndarray:
@@ -31,6 +32,34 @@ def fit(difference: np.ndarray, c: float = C) -> np.ndarray:
     model = LogisticRegression(C=c, fit_intercept=False, tol=1e-8, max_iter=2000)
     model.fit(difference / scale * sign[:, None], sign > 0)
     return (model.coef_[0] / scale).astype(np.float64)
+
+
+def choose(difference: np.ndarray, train: np.ndarray, choosing: np.ndarray) -> float:
+    """The penalty of ``CS`` with the least log loss on pairs that the weights never saw."""
+    losses = [loss(difference[choosing] @ fit(difference[train], c)) for c in CS]
+    return CS[int(np.argmin(losses))]
+
+
+def loss(margin: np.ndarray) -> float:
+    """Mean −log σ(margin): what Bradley–Terry minimises; steadier than accuracy to choose by."""
+    return float(np.logaddexp(0, -margin).mean())
+
+
+def cross_scores(
+    difference: np.ndarray, states: np.ndarray, group: np.ndarray, c: float, seed: int = 0
+) -> np.ndarray:
+    """Scores of states by heads that were fitted on other groups, shape (pairs, …).
+
+    ``states`` has shape (pairs, …, features). A gate that is trained on a head's own
+    training pairs sees margins that no new pair has; these are what it will see.
+    """
+    out = np.empty(states.shape[:-1])
+    whole = np.linalg.norm(fit(difference, c))
+    splitter = GroupKFold(5, shuffle=True, random_state=seed)
+    for train, test in splitter.split(difference, groups=group):
+        weight = fit(difference[train], c)
+        out[test] = states[test] @ (weight * whole / np.linalg.norm(weight))
+    return out
 
 
 def accuracy(weight: np.ndarray, difference: np.ndarray) -> np.ndarray:

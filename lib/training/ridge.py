@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.model_selection import GroupKFold
 
 ALPHAS = 10.0 ** np.arange(-4, 5)
 
@@ -70,14 +71,38 @@ def _fit_one(hidden, rating, train, choose, column):
     fit_rows, choose_rows = known & train, known & choose
     if min(fit_rows.sum(), choose_rows.sum()) < 2 or np.ptp(rating[fit_rows]) == 0:
         raise ValueError(f"attribute {column} has too few ratings, or ratings that do not vary")
-    x, y = hidden[fit_rows].astype(float), rating[fit_rows].astype(float)
-    centre, mean = x.mean(axis=0), y.mean()
-    values, vectors = np.linalg.eigh((x - centre).T @ (x - centre))
-    moment = vectors.T @ ((x - centre).T @ (y - mean))
-    weights = vectors @ (moment[:, None] / (np.maximum(values, 0)[:, None] + ALPHAS))
-    predicted = (hidden[choose_rows].astype(float) - centre) @ weights + mean
+    weights, biases = solve(hidden[fit_rows], rating[fit_rows], ALPHAS)
+    predicted = hidden[choose_rows].astype(float) @ weights + biases
     truth = rating[choose_rows].astype(float)
     r2 = 1 - ((truth[:, None] - predicted) ** 2).mean(axis=0) / truth.var()
     best = int(np.argmax(r2))
-    weight = weights[:, best]
-    return weight, mean - centre @ weight, ALPHAS[best], r2[best], int(fit_rows.sum())
+    return weights[:, best], biases[best], ALPHAS[best], r2[best], int(fit_rows.sum())
+
+
+def solve(
+    hidden: np.ndarray, rating: np.ndarray, alphas: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ridge weights (features, alphas) and intercepts (alphas,) for each penalty."""
+    x, y = hidden.astype(float), rating.astype(float)
+    centre, mean = x.mean(axis=0), y.mean()
+    values, vectors = np.linalg.eigh((x - centre).T @ (x - centre))
+    moment = vectors.T @ ((x - centre).T @ (y - mean))
+    weights = vectors @ (moment[:, None] / (np.maximum(values, 0)[:, None] + alphas))
+    return weights, mean - centre @ weights
+
+
+def cross_validate(
+    hidden: np.ndarray,
+    rating: np.ndarray,
+    group: np.ndarray,
+    alpha: float,
+    folds: int = 5,
+    seed: int = 0,
+) -> np.ndarray:
+    """Held-out prediction of each row under grouped cross-validation, shape (rows,)."""
+    out = np.empty(len(rating))
+    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
+    for train, test in splitter.split(hidden, groups=group):
+        weight, bias = solve(hidden[train], rating[train], np.asarray([alpha]))
+        out[test] = hidden[test].astype(float) @ weight[:, 0] + bias[0]
+    return out

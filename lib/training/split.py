@@ -1,4 +1,4 @@
-"""Train and hold-out by conversation, so that no prompt is on both sides.
+"""Train, choose and hold out by conversation, so that no prompt is on both sides.
 
 A conversation that occurs at several depths (the same opening question, more turns) must
 not be split either, so the unit is the opening: the first user turn. Its digest decides the
@@ -13,9 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lib.data.items import Items, Prompt
+from lib.data.items import Prompt
 
 HELD_OUT_SHARE = 0.2
+CHOOSE_SHARE = 0.16
+SIDES = ("train", "choose", "held_out")
 
 
 def opening(prompt: Prompt) -> str:
@@ -24,16 +26,19 @@ def opening(prompt: Prompt) -> str:
     return hashlib.sha256(" ".join(first.lower().split()).encode()).hexdigest()[:16]
 
 
-def held_out(prompts: Sequence[Prompt], share: float = HELD_OUT_SHARE) -> np.ndarray:
-    """Mask of the prompts on the hold-out side, shape (prompts,).
+def side(prompts: Sequence[Prompt]) -> np.ndarray:
+    """Where each prompt belongs: ``"held_out"``, ``"choose"`` or ``"train"``, shape (prompts,).
 
-    The digest, read as a number in [0, 1), is below ``share``.
+    The digest, read as a number in [0, 1), is held out below ``HELD_OUT_SHARE`` and serves
+    the choice of penalties in the next ``CHOOSE_SHARE``.
     """
-    return np.asarray([int(opening(prompt), 16) / 16**16 < share for prompt in prompts])
+    place = np.asarray([int(opening(prompt), 16) / 16**16 for prompt in prompts])
+    held_out = place < HELD_OUT_SHARE
+    choose = place < HELD_OUT_SHARE + CHOOSE_SHARE
+    return np.select([held_out, choose], ["held_out", "choose"], "train")
 
 
-def groups(items: Items) -> np.ndarray:
-    """An integer for the opening of each comparison's prompt, for grouped folds."""
-    keys = np.asarray([opening(prompt) for prompt in items.prompts["prompt"]])
-    _, code = np.unique(keys, return_inverse=True)
-    return code[items.item_of_response[items.comparisons["better"].to_numpy()]]
+def groups(prompts: Sequence[Prompt]) -> np.ndarray:
+    """An integer for the opening of each prompt, for grouped folds, shape (prompts,)."""
+    keys = np.asarray([opening(prompt) for prompt in prompts])
+    return np.unique(keys, return_inverse=True)[1]

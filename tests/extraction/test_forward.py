@@ -153,6 +153,23 @@ def test_the_test_would_see_a_leak(tiny):
     assert np.abs(apart - leaking).max() > 0.01
 
 
+@pytest.mark.parametrize("way", ["trees", "padded right", "padded left"])
+def test_learned_positions_count_from_the_start_of_each_sequence(way):
+    # Rotary positions are relative, so only such a model can tell.
+    from transformers import GPT2Config, GPT2Model
+
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=12, n_embd=16, n_layer=2, n_head=2, n_positions=32, initializer_range=0.3
+    )
+    backbone = GPT2Model(config).eval().requires_grad_(False)
+    items = [item_of([1, 2, 3], [[4], [5, 6, 7]]), item_of([8], [[9, 9, 9, 9, 9, 9], [1]])]
+    found = forward(backbone, items, **WAYS[way])
+    hidden, gates = alone(backbone, items)
+    assert np.abs(found.hidden - hidden).max() < 1e-4
+    assert np.abs(found.gate_hidden - gates).max() < 1e-4
+
+
 def test_identical_responses_score_exactly_alike(tiny):
     found = forward(tiny, [item_of([1, 2, 3], [[4, 5], [4, 5], [4]], n_shared=2)])
     assert np.abs(found.hidden[0] - found.hidden[1]).max() < 1e-6
@@ -161,8 +178,8 @@ def test_identical_responses_score_exactly_alike(tiny):
 
 def test_states_come_back_in_the_order_of_the_items(tiny):
     # Longest first inside, in order outside.
-    items = [item_of([n, 1], [[2] * n, [3] * (2 * n)]) for n in (1, 5, 3)]
-    together = forward(tiny, items, budget=12)
+    items = [item_of([n, 1], [[2] * n, [3] * (2 * n)]) for n in (1, 3, 5)]
+    together = forward(tiny, items, budget=30)  # a row of items 2 and 1, then item 0
     for i, item in enumerate(items):
         single = forward(tiny, [item])
         assert together.hidden[2 * i : 2 * i + 2] == pytest.approx(single.hidden, abs=1e-4)

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from lib.data.items import Builder
 from lib.training import split
 
 
@@ -19,18 +18,17 @@ def test_depth_case_and_space_do_not_move_a_conversation():
     assert split.opening(user("How is he?")) != opening
 
 
-def test_about_the_share_is_held_out_and_it_depends_on_the_prompt_alone():
+def test_about_the_shares_and_the_side_depends_on_the_prompt_alone():
     prompts = [user(f"question {i}") for i in range(4000)]
-    out = split.held_out(prompts)
-    assert 0.17 < out.mean() < 0.23
-    assert (split.held_out(prompts[::-1]) == out[::-1]).all()
+    side = split.side(prompts)
+    assert 0.17 < (side == "held_out").mean() < 0.23
+    assert 0.13 < (side == "choose").mean() < 0.19
+    assert (split.side(prompts[::-1]) == side[::-1]).all()
+    assert set(side) == set(split.SIDES)
 
 
-def test_groups_join_comparisons_of_one_opening():
-    builder = Builder("made-up")
-    builder.add("a", user("x"), ["1", "2", "3"], [(0, 1, "c", "s"), (0, 2, "c", "s")])
-    builder.add("b", user("y"), ["1", "2"], [(0, 1, "c", "s")])
-    builder.add("c", user("X", ("ok", "z")), ["1", "2"], [(0, 1, "c", "s")])
-    group = split.groups(builder.build())
-    assert group[0] == group[1] == group[3] != group[2]
+def test_groups_join_prompts_of_one_opening():
+    prompts = [user("x"), user("y"), user("X", ("ok", "z")), user("x")]
+    group = split.groups(prompts)
+    assert group[0] == group[2] == group[3] != group[1]
     assert np.array_equal(np.unique(group), [0, 1])
