@@ -1,5 +1,6 @@
 """extract → page → book. What to make is read from audit.yml by lib.book.plan."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -59,15 +60,18 @@ rule extract:
 rule page:
     input:
         LIBRARY,
-        run=lambda wildcards: PAGES[f"book/results/{wildcards.page}.ipynb"].run.manifest,
+        runs=lambda wildcards: [
+            run.manifest for run in PAGES[f"book/results/{wildcards.page}.ipynb"].runs
+        ],
         notebook=lambda wildcards: f"notebooks/{wildcards.page.split('/')[-1]}.ipynb",
     output:
         update("book/results/{page}.ipynb"),
     params:
         notebook=lambda wildcards, output: PAGES[output[0]].notebook,
-        title=lambda wildcards, output: shlex.quote(PAGES[output[0]].run.dataset),
+        title=lambda wildcards, output: shlex.quote(PAGES[output[0]].about),
         given=lambda wildcards, output: words(
-            ("-p", f"{name}={value}") for name, value in PAGES[output[0]].parameters.items()
+            ("-p", f"{name}={value if isinstance(value, str) else json.dumps(value)}")
+            for name, value in PAGES[output[0]].parameters.items()
         ),
     shell:
         "OMP_NUM_THREADS=1 {PYTHON} -m lib page {params.notebook} --out {output}"

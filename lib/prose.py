@@ -64,8 +64,8 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> l
 
 def _many(overall: pd.DataFrame) -> list[str]:
     counted = overall["verdict"].value_counts()
-    best = overall.loc[overall["win_rate"].idxmax()]
-    worst = overall.loc[overall["win_rate"].idxmin()]
+    best = next(overall.nlargest(1, "win_rate").itertuples())
+    worst = next(overall.nsmallest(1, "win_rate").itertuples())
     return [
         "Of " + f"{len(overall)} heads: " + ", ".join(f"{n} {v}" for v, n in counted.items()) + ".",
         f"Highest: {verdict(best)}",

@@ -24,9 +24,12 @@ import xarray as xr
 
 from lib import parameters, paths
 from lib.data.items import Items
+from lib.visible import visible
 from lib.errors import ParameterError
 
 INJECTED = "# Parameters"
+FOLDED = 15  # rows above which a table is folded
+_NUMBER = ' class="number"'
 
 
 @dataclass
@@ -198,30 +201,19 @@ def escape(text: Any) -> str:
     Control characters become their visible pictures (ESC is ␛); direction marks their
     names in brackets; a dollar sign is written as an entity so that no formula is made.
     """
-    out = html.escape(str(text), quote=True).replace("$", "&#36;")
-    return "".join(_visible(c) for c in out)
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    if character in "\n\t":
-        return character
-    if code < 32:
-        return chr(0x2400 + code)
-    if code == 127 or 0x80 <= code < 0xA0:
-        return "\ufffd"
-    if 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or code in (0x200E, 0x200F):
-        return f"[U+{code:04X}]"
-    return character
+    return html.escape(visible(str(text)), quote=True).replace("$", "&#36;")
 
 
 def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> Html:
     """A table with escaped cells; ``formats`` maps a column to a format such as ``".3f"``.
 
-    Verdict columns get a chip each. Missing numbers are shown as a dash.
+    Verdicts get a chip each, missing numbers a dash, and a long table is folded.
     """
     formats = formats or {}
-    head = "".join(f"<th>{escape(column)}</th>" for column in frame.columns)
+    head = "".join(
+        f'<th{_NUMBER if pd.api.types.is_numeric_dtype(frame[column]) else ""}>{escape(column)}</th>'
+        for column in frame.columns
+    )
     rows = []
     for values in frame.itertuples(index=False, name=None):
         cells = []
@@ -235,12 +227,15 @@ def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> Html
                 text = f'<span class="verdict verdict-{escape(value)}">{escape(value)}</span>'
             else:
                 text = f"<bdi>{escape(value)}</bdi>"
-            cells.append(f'<td class="number">{text}</td>' if number else f"<td>{text}</td>")
+            cells.append(f"<td{_NUMBER if number else ''}>{text}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    return Html(
+    markup = (
         '<div class="table-scroll mathjax_ignore" tabindex="0"><table class="result">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
+    if len(frame) > FOLDED:
+        markup = f"<details><summary>Table of {len(frame)} rows</summary>{markup}</details>"
+    return Html(markup)
 
 
 def takeaways(sentences: Iterable[str]) -> Html:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from lib import parameters, paths
 from lib.errors import PageError, unknown
 
 TAG = "parameters"
+INJECTED = "injected-parameters"
 
 
 def declared(notebook: str) -> dict[str, parameters.Parameter]:
@@ -74,9 +77,10 @@ def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title:
     partial = output.with_name(f".{output.stem}.partial-{os.getpid()}.ipynb")
     source = paths.NOTEBOOKS / f"{notebook}.ipynb"
     try:
-        papermill.execute_notebook(
-            str(source), str(partial), values, cwd=str(paths.ROOT), progress_bar=False
-        )
+        with _quiet_kernel():
+            papermill.execute_notebook(
+                str(source), str(partial), values, cwd=str(paths.ROOT), progress_bar=False
+            )
     except PapermillExecutionError as error:
         raise _failed(notebook, error.cell_index, f"{error.ename}: {error.evalue}") from None
     except Exception as error:  # a kernel that died, a notebook that isn't one
@@ -92,6 +96,21 @@ def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title:
     finally:
         partial.unlink(missing_ok=True)
     return output
+
+
+@contextmanager
+def _quiet_kernel() -> Iterator[None]:
+    """Keep what the kernel's own process logs off the console; cells' output isn't touched."""
+    sys.stderr.flush()
+    console = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(console, 2)
+            os.close(console)
 
 
 def _failed(notebook: str, cell: int | None, error: str) -> PageError:
@@ -116,6 +135,8 @@ def _finish(page, title: str) -> None:
         for key in ("papermill", "execution"):
             cell.metadata.pop(key, None)
         cell["id"] = f"cell-{index}"
+        if INJECTED in cell.metadata.get("tags", []):
+            cell.metadata["tags"] = [*cell.metadata["tags"], "hide-input"]
 
 
 def _markdown(text: str) -> str:

@@ -4,14 +4,20 @@
 
     audits:
       - model: smol-armo
-        pages: [data, validity]          # notebooks, one page a dataset
         datasets:
           - name: hh-rlhf/harmless-base
             run: committed               # under book/runs, text-free
           - name: stimuli/controlled     # extracted when the book is built
             limit: 45
+        pages: [data, validity]          # notebooks, one page a dataset
+        once:                            # notebooks, one page for the model
+          - notebook: model
+          - notebook: labels
+            datasets: [stimuli/controlled]
 
-Other keys of a dataset (``source``, ``limit``, ``seed``, ``order``) go to extraction.
+Other keys of a dataset (``source``, ``limit``, ``seed``, ``order``) go to extraction. A
+notebook under ``once`` gets the runs of its datasets: as ``runs`` when it declares that,
+else as ``run`` of its only one. ``datasets: all`` names every dataset of the audit.
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ from typing import Any
 import yaml
 
 from lib import paths
+from lib.book import pages
 from lib.errors import ParameterError, unknown
 
 COMMITTED = "committed"
@@ -60,23 +67,31 @@ class RunPlan:
 
 @dataclass(frozen=True)
 class PagePlan:
-    """A notebook to execute on a run.
+    """A notebook to execute.
 
     Attributes
     ----------
     notebook
         Name under ``notebooks/``, without suffix.
-    run
+    model
+        The model's name.
+    runs
         What it reads.
+    once
+        One page for the model, or one of the run's dataset?
     """
 
     notebook: str
-    run: RunPlan
+    model: str
+    runs: tuple[RunPlan, ...]
+    once: bool = False
 
     @property
     def folder(self) -> str:
         """Of the executed page and its tables, relative to the checkout."""
-        place = f"{paths.slug(self.run.model)}/{paths.slug(self.run.dataset)}"
+        place = paths.slug(self.model)
+        if not self.once:
+            place += f"/{paths.slug(self.runs[0].dataset)}"
         return f"book/results/{place}"
 
     @property
@@ -85,15 +100,20 @@ class PagePlan:
         return f"{self.folder}/{self.notebook}.ipynb"
 
     @property
+    def about(self) -> str:
+        """What the page is about, for titles."""
+        return self.model if self.once else self.runs[0].dataset
+
+    @property
     def parameters(self) -> dict[str, Any]:
-        """For papermill."""
-        return {
-            "model": self.run.model,
-            "dataset": self.run.dataset,
-            "run": self.run.folder,
-            "tables": self.folder,
-            **self.run.options,
-        }
+        """For papermill: those of these values that the notebook declares."""
+        given: dict[str, Any] = {"model": self.model, "tables": self.folder}
+        given["runs"] = [run.folder for run in self.runs]
+        if len(self.runs) == 1:
+            (run,) = self.runs
+            given |= {"dataset": run.dataset, "run": run.folder, **run.options}
+        known = pages.declared(self.notebook)
+        return {name: value for name, value in given.items() if name in known}
 
 
 @dataclass(frozen=True)
@@ -118,18 +138,41 @@ def read(path: Path | None = None) -> Plan:
     except (OSError, yaml.YAMLError) as error:
         raise ParameterError(f"YAML at {path}", str(error), "Mend the file.") from None
     _only(document, {"audits"}, path.name)
-    runs, pages = [], []
+    runs, planned = [], []
     for audit in document["audits"] or []:
-        _only(audit, {"model", "pages", "datasets"}, path.name)
-        for notebook in audit["pages"]:
-            if not (paths.NOTEBOOKS / f"{notebook}.ipynb").is_file():
-                raise unknown("notebook", notebook, notebooks())
+        _only(audit, {"model", "pages", "once", "datasets"}, path.name)
+        own = {}
         for dataset in audit["datasets"]:
             _only(dataset, {"name", "run", *LOADING}, path.name)
-            run = _run(audit["model"], dataset)
-            runs.append(run)
-            pages += [PagePlan(notebook, run) for notebook in audit["pages"]]
-    return Plan(runs, pages)
+            own[dataset["name"]] = _run(audit["model"], dataset)
+        runs += own.values()
+        for run in own.values():
+            planned += [
+                PagePlan(_known(name), audit["model"], (run,)) for name in audit.get("pages", ())
+            ]
+        planned += [_once(entry, audit["model"], own, path.name) for entry in audit.get("once", ())]
+    return Plan(runs, planned)
+
+
+def _once(entry: Any, model: str, own: Mapping[str, RunPlan], where: str) -> PagePlan:
+    _only(entry, {"notebook", "datasets"}, where)
+    names = entry.get("datasets", [])
+    names = list(own) if names == "all" else names
+    for name in names:
+        if name not in own:
+            raise unknown(f"dataset of {model} in {where}", name, own)
+    notebook = _known(entry["notebook"])
+    if len(names) != 1 and "run" in pages.declared(notebook):
+        raise ParameterError(
+            f"one dataset for {notebook} in {where}", str(len(names)), "Name the one it reads."
+        )
+    return PagePlan(notebook, model, tuple(own[name] for name in names), once=True)
+
+
+def _known(notebook: str) -> str:
+    if notebook not in notebooks():
+        raise unknown("notebook", notebook, notebooks())
+    return notebook
 
 
 def notebooks() -> list[str]:

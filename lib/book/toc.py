@@ -17,21 +17,20 @@ def render(plan: Plan | None = None) -> str:
     """The text of ``_toc.yml``: the index, then a part for each model."""
     plan = plan or read()
     parts: dict[str, list] = {}
-    for page in plan.pages:
-        entry = {"file": page.output.removesuffix(".ipynb"), "title": _title(page)}
-        parts.setdefault(page.run.model, []).append(entry)
+    # Pages about the model as a whole come before those about one dataset.
+    for page in sorted(plan.pages, key=lambda page: not page.once):
+        title = heading(page.notebook) if page.once else f"{heading(page.notebook)}: {page.about}"
+        entry = {"file": page.output.removesuffix(".ipynb"), "title": title}
+        parts.setdefault(page.model, []).append(entry)
     document = {
         "format": "jb-book",
         "root": "book/index",
         "parts": [
-            {"caption": f"Model {model}", "chapters": chapters} for model, chapters in parts.items()
+            {"caption": f"Model {model}", "chapters": chapters}
+            for model, chapters in parts.items()
         ],
     }
     return HEADER + yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-
-
-def _title(page) -> str:
-    return f"{heading(page.notebook)}: {page.run.dataset}"
 
 
 def heading(notebook: str) -> str:

@@ -24,16 +24,13 @@ import vl_convert
 
 from lib.charts import theme
 from lib.errors import DataError
+from lib.visible import visible
 
 LONGEST = 120
 
 _rendered: Counter[str] = Counter()
 
-_VISIBLE = {code: chr(0x2400 + code) for code in range(32)}
-_VISIBLE |= {code: "\ufffd" for code in range(0x7F, 0xA0)}
-_DIRECTION = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_VISIBLE |= {code: f"[U+{code:04X}]" for code in _DIRECTION}
-_VISIBLE |= {0x2028: " ", 0x2029: " ", ord("\n"): " ", ord("\t"): " "}
+_SPACES = {0x2028: " ", 0x2029: " ", ord("\n"): " ", ord("\t"): " "}
 
 
 class Chart:
@@ -123,7 +120,7 @@ def plain(text: Any, longest: int = LONGEST) -> str:
     text = str(text)
     if len(text) > longest:
         text = text[: longest - 1] + "…"
-    return text.translate(_VISIBLE)
+    return visible(text.translate(_SPACES))
 
 
 def script_json(value: Any) -> str:

@@ -19,7 +19,10 @@ name                   what
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 from lib.data import (
     beavertails,
@@ -37,7 +40,7 @@ from lib.data import (
 from lib.data.items import Items, prompt_hash
 from lib.errors import DataError, unknown
 
-__all__ = ["NAMES", "SETS", "Items", "load_items", "prompt_hash"]
+__all__ = ["NAMES", "SETS", "Items", "load_items", "prompt_hash", "stream_items"]
 
 # Each module has ``load(name, part, *, split, source)``, ``PARTS`` and ``ABOUT``; a part may
 # be left out where ``WHOLE`` is true. Adding a set is one entry here.
@@ -94,6 +97,35 @@ def load_items(
     """
     source = None if source in (None, "") else str(source)
     return _load(name, split, source).take(limit, order, seed)
+
+
+def stream_items(
+    name: str, *, size: int = 10_000, split: str = "test", source: str | Path | None = None
+) -> Iterator[Items]:
+    """A preference set in pieces, for sets that don't fit in memory.
+
+    Parameters
+    ----------
+    name, split, source
+        As for ``load_items``.
+    size
+        Items a piece. For files and hh-rlhf no more than a piece is held at a time; other
+        sets are small, and cut after they were loaded. Each piece counts what was dropped
+        while it was read.
+    """
+    if size < 1:
+        raise DataError("a size of 1 or more", str(size), "Give a whole number.")
+    source = None if source in (None, "") else str(source)
+    family, _, part = name.partition("/")
+    if name.startswith("file:"):
+        yield from file.stream(name, name.removeprefix("file:"), size)
+    elif name in NAMES and hasattr(SETS[family], "stream"):
+        stream = SETS[family].stream
+        yield from stream(name, part or None, size=size, split=split, source=source)
+    else:
+        items = _load(name, split, source)
+        for start in range(0, len(items), size):
+            yield items.select(np.arange(start, min(start + size, len(items))))
 
 
 def _load(name: str, split: str, source: str | None) -> Items:

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lib.data import sources
-from lib.data.items import Builder, Items
+from lib.data.items import Builder, Items, in_chunks
 from lib.errors import DataError
 
 ROLES = ("system", "user", "assistant")
@@ -38,6 +38,22 @@ def load(name: str, path: str | Path) -> Items:
         Naming the row (counted from 0) and what is wrong with it.
     """
     builder = Builder(name)
+    for _ in _steps(builder, path):
+        pass
+    return builder.build(_about(path))
+
+
+def stream(name: str, path: str | Path, size: int) -> Iterator[Items]:
+    """The same items, at most ``size`` at a time."""
+    builder = Builder(name)
+    return in_chunks(builder, _steps(builder, path), size, _about(path))
+
+
+def _about(path: str | Path) -> dict[str, str]:
+    return {"origin": f"the file {Path(path).name}", "licence": "the user's own"}
+
+
+def _steps(builder: Builder, path: str | Path) -> Iterator[None]:
     rows = sources.read_rows(path)
     if Path(path).name.endswith((".csv", ".csv.gz")):
         rows = map(_from_csv, rows)
@@ -54,13 +70,12 @@ def load(name: str, path: str | Path) -> Items:
             for worse, second in enumerate(rejected)
             if first != second
         ]
-        identical = len(chosen) * len(rejected) - len(pairs)
-        if identical:
-            builder.drop("identical responses", identical)
-        if pairs:
+        if not pairs:
+            builder.drop("identical responses")
+        else:
             ratings = _ratings(row.get("ratings"), len(chosen) + len(rejected), where)
             builder.add(str(number), prompt, chosen + rejected, pairs, ratings)
-    return builder.build({"origin": f"the file {Path(path).name}", "licence": "the user's own"})
+        yield
 
 
 def _from_csv(row: Mapping) -> dict:

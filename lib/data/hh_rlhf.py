@@ -9,10 +9,10 @@ alone; here a ``limit`` samples across all parts unless ``order="head"`` asks fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from lib.data import sources
-from lib.data.items import Builder, Items
+from lib.data.items import Builder, Items, in_chunks
 from lib.errors import DataError, unknown
 
 REPOSITORY = "Anthropic/hh-rlhf"
@@ -92,18 +92,31 @@ def load(name: str, part: str | None, *, split: str = "test", source: str | None
     DataError
         For an unknown split, or a part asked for by name that the source lacks.
     """
+    builder = Builder(name)
+    for _ in _steps(builder, part, split, source):
+        pass
+    return builder.build(ABOUT)
+
+
+def stream(
+    name: str, part: str | None, *, size: int, split: str = "test", source: str | None = None
+) -> Iterator[Items]:
+    """The same items, at most ``size`` at a time."""
+    builder = Builder(name)
+    return in_chunks(builder, _steps(builder, part, split, source), size, ABOUT)
+
+
+def _steps(builder: Builder, part: str | None, split: str, source: str | None) -> Iterator[None]:
     if split not in SPLITS:
         raise unknown("split of hh-rlhf", split, SPLITS, DataError)
-    builder = Builder(name)
     for each in [part] if part else PARTS:
         rows = _rows(each, split, source, required=part is not None)
         if rows is None:
             builder.missing.append(each)
             continue
-        _collect(builder, each, rows)
+        yield from _collect(builder, each, rows)
     if len(builder.missing) == len(PARTS):
         sources.require(source, f"{PARTS[0]}/{split}")
-    return builder.build(ABOUT)
 
 
 def _rows(part: str, split: str, source: str | None, required: bool) -> Iterable[dict] | None:
@@ -115,7 +128,7 @@ def _rows(part: str, split: str, source: str | None, required: bool) -> Iterable
     return sources.read_rows(path) if path else None
 
 
-def _collect(builder: Builder, part: str, rows: Iterable[dict]) -> None:
+def _collect(builder: Builder, part: str, rows: Iterable[dict]) -> Iterator[None]:
     criterion = part.split("-")[0]
     for number, row in enumerate(rows):
         lacking = [key for key in ("chosen", "rejected") if not isinstance(row.get(key), str)]
@@ -128,6 +141,8 @@ def _collect(builder: Builder, part: str, rows: Iterable[dict]) -> None:
         parsed = parse_pair(row["chosen"], row["rejected"])
         if isinstance(parsed, str):
             builder.drop(parsed)
-            continue
-        prompt, chosen, rejected = parsed
-        builder.add(f"{part}/{number}", prompt, [chosen, rejected], [(0, 1, criterion, part)])
+        else:
+            prompt, chosen, rejected = parsed
+            pair = (0, 1, criterion, part)
+            builder.add(f"{part}/{number}", prompt, [chosen, rejected], [pair])
+        yield

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 
@@ -188,6 +188,15 @@ class Builder:
         """Count rows left out for a reason."""
         self.dropped[reason] += count
 
+    def __len__(self) -> int:
+        return len(self._prompts)
+
+    def flush(self, about: Mapping[str, str] | None = None) -> Items:
+        """The items collected since the last flush, which are then forgotten."""
+        items = self.build(about)
+        self.__init__(self.name)
+        return items
+
     def build(self, about: Mapping[str, str] | None = None) -> Items:
         """The collected ``Items``.
 
@@ -225,4 +234,15 @@ class Builder:
         )
 
 
-Loader = Callable[..., Items]
+def in_chunks(
+    builder: Builder, steps: Iterable[None], size: int, about: Mapping[str, str]
+) -> Iterator[Items]:
+    """Items of a builder as its rows come in, at most ``size`` at a time.
+
+    ``steps`` adds a row to the builder, or drops it, each time it is advanced.
+    """
+    for _ in steps:
+        if len(builder) == size:
+            yield builder.flush(about)
+    if len(builder):
+        yield builder.flush(about)

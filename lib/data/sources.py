@@ -6,13 +6,14 @@ import csv
 import gzip
 import io
 import json
+import lzma
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from lib.errors import DataError
 
-READABLE = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".csv", ".csv.gz", ".parquet")
+READABLE = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".json.gz", ".csv", ".csv.gz", ".parquet")
 
 
 def find(source: str | Path, *stems: str) -> Path | None:
@@ -75,8 +76,8 @@ def read_rows(path: str | Path) -> Iterator[dict]:
                 f"a Parquet file at {path}", f"{error}", "Write the file again."
             ) from None
         return
-    opener = gzip.open if path.suffix == ".gz" else open
-    stem = path.name.removesuffix(".gz")
+    opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    stem = path.name.removesuffix(".gz").removesuffix(".xz")
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
             if stem.endswith(".csv"):
@@ -88,9 +89,9 @@ def read_rows(path: str | Path) -> Iterator[dict]:
                 yield from _json_array(stream.read(), path)
     except UnicodeDecodeError as error:
         raise DataError(f"UTF-8 text in {path}", f"{error}", "Convert the file.") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise DataError(
-            f"a whole gzip file at {path}", f"{error}", "Download the file again."
+            f"a whole compressed file at {path}", f"{error}", "Download the file again."
         ) from None
 
 

@@ -124,13 +124,27 @@ class PromptFormat:
         return np.asarray(self.tokenizer(text, add_special_tokens=False)["input_ids"], np.int64)
 
     def encode(self, prompt: Sequence[Mapping[str, str]], responses: Sequence[str]) -> EncodedItem:
-        """Tokens of a prompt with each of its responses."""
+        """Tokens of a prompt with each of its responses.
+
+        Raises
+        ------
+        RenderError
+            When the template refuses the conversation.
+        ModelError
+            When the token to be read lies inside the prompt.
+        """
         opened = self.tokenize(self.render(prompt))
         closed = self.tokenize(self.render(prompt, header=False))
         sequences = [
             self._read_to(self.tokenize(self.render(prompt, response))) for response in responses
         ]
         n_prompt = min(_shared(opened, ids) for ids in sequences)
+        if min(map(len, sequences)) <= n_prompt:
+            raise ModelError(
+                f"a template of {self.name} that closes a response with its end-of-turn token",
+                "one that ends the text otherwise, so no token of a response would be read",
+                "Name the token that closes the assistant's turn.",
+            )
         n_shared = n_prompt
         for ids in sequences:
             n_shared = min(n_shared, len(ids) - 1, _shared(sequences[0], ids))

@@ -11,11 +11,12 @@ Files are named for families, functions for what they tell:
 from lib.stats.descriptive import counts, length_summary, lengths
 from lib.stats.permutation import holm, sign_flip
 from lib.stats.proportions import wilson
-from lib.stats.winrates import baselines, validity, validity_as_published
+from lib.stats.winrates import baselines, distinct, validity, validity_as_published
 
 __all__ = [
     "baselines",
     "counts",
+    "distinct",
     "holm",
     "length_summary",
     "lengths",

@@ -150,6 +150,14 @@ def _rows(gaps, names, prompt, subset, alpha, draws, seed) -> pd.DataFrame:
     return table
 
 
+def distinct(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a table by subset that say different things.
+
+    The only subset of a run repeats "all", and is left out.
+    """
+    return table[table["subset"] == ALL] if table["subset"].nunique() == 2 else table
+
+
 def verdicts(table: pd.DataFrame, alpha: float = 0.05) -> np.ndarray:
     """The verdict of each row, from ``p_adjusted``, ``win_rate``, ``low`` and ``high``."""
     found = (table["p_adjusted"] < alpha).to_numpy()

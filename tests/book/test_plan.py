@@ -31,6 +31,14 @@ def test_loading_options_reach_the_page(tmp_path):
     assert found.pages[0].parameters["limit"] == 3
 
 
+def test_a_page_for_the_model_reads_the_runs_it_names(tmp_path):
+    once = [{"notebook": "validity", "datasets": "all"}]
+    page = plan.read(audit(tmp_path, pages=[], once=once)).pages[0]
+    assert page.output == "book/results/smol-armo/validity.ipynb"
+    assert page.about == "smol-armo"
+    assert page.parameters["run"] == ".cache/runs/smol-armo/stimuli/controlled"
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -40,6 +48,9 @@ def test_loading_options_reach_the_page(tmp_path):
         ({"datasets": [{"name": "x", "run": "commited"}]}, "run: committed"),
         ({"datasets": [{"name": "x", "run": "committed"}]}, "python -m lib extract"),
         ({"datasets": ["x"]}, "'x'"),
+        ({"once": [{"notebook": "labls"}]}, "labls"),
+        ({"once": [{"notebook": "validity", "datasets": []}]}, "one dataset for validity"),
+        ({"once": [{"notebook": "validity", "datasets": ["y"]}]}, "'y'"),
     ],
 )
 def test_a_mistake_in_it_is_named(tmp_path, change, says):

@@ -1,0 +1,59 @@
+"""A set of any size is read in pieces: the same items, in bounded memory."""
+
+import json
+import tracemalloc
+
+import pandas as pd
+import pytest
+
+from lib.data import load_items, stream_items
+from lib.errors import DataError
+
+
+def write(path, rows):
+    with open(path, "w") as stream:
+        for number in range(rows):
+            row = {"prompt": f"q{number}", "chosen": "yes " * 20, "rejected": "no " * 20}
+            stream.write(json.dumps(row) + "\n")
+    return f"file:{path}"
+
+
+def test_pieces_hold_the_items_of_the_whole(tmp_path):
+    name = write(tmp_path / "pairs.jsonl", 25)
+    pieces = list(stream_items(name, size=10))
+    assert [len(piece) for piece in pieces] == [10, 10, 5]
+    whole = load_items(name)
+    joined = pd.concat([piece.prompts for piece in pieces], ignore_index=True)
+    assert joined.equals(whole.prompts)
+    assert all(piece.comparisons["worse"].max() == 2 * len(piece) - 1 for piece in pieces)
+
+
+@pytest.mark.parametrize("size", [400, 10_000])
+def test_real_pairs_and_what_was_dropped_add_up(shared_data, size):
+    source = shared_data / "hh-rlhf"
+    whole = load_items("hh-rlhf/harmless-base", source=source)
+    pieces = list(stream_items("hh-rlhf/harmless-base", size=size, source=source))
+    assert sum(map(len, pieces)) == len(whole)
+    dropped = pd.DataFrame([piece.dropped for piece in pieces]).sum()
+    assert dropped.to_dict() == whole.dropped
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    peaks = []
+    for rows in (2_000, 20_000):
+        name = write(tmp_path / f"{rows}.jsonl", rows)
+        tracemalloc.start()
+        read = sum(len(piece) for piece in stream_items(name, size=500))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert read == rows
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_small_sets_are_cut_too():
+    assert [len(p) for p in stream_items("stimuli/probes", size=100)] == [100, 40]
+
+
+def test_a_piece_holds_at_least_one_item():
+    with pytest.raises(DataError, match="size"):
+        next(stream_items("stimuli/probes", size=0))
