@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ import xarray as xr
 
 from lib import parameters, paths
 from lib.data.items import Items
-from lib.visible import visible
 from lib.errors import ParameterError
+from lib.visible import visible
 
 INJECTED = "# Parameters"
+STIMULI = ("stimuli/controlled", "stimuli/holistic", "stimuli/probes")
 FOLDED = 15  # rows above which a table is folded
 _NUMBER = ' class="number"'
 
@@ -47,6 +48,7 @@ class Page:
     name: str
     parameters: dict[str, Any]
     _run: xr.Dataset | None = None
+    _runs: list[xr.Dataset] | None = None
     _items: Any = None
     _model: Any = None
     _started: float = field(default_factory=time.monotonic)
@@ -55,14 +57,27 @@ class Page:
     def run(self) -> xr.Dataset:
         """The Run: from the folder that ``run`` names, else extracted now."""
         if self._run is None:
-            from lib.extraction import extract, load_run
+            from lib.extraction import extract
 
             folder = self.parameters.get("run", "")
             if folder:
-                self._run = self._matching(load_run(_inside_root(folder)))
+                self._run = self._matching(folder, ("model", "dataset"))
             else:
                 self._run = extract(self.model, self.items)
         return self._run
+
+    @property
+    def runs(self) -> list[xr.Dataset]:
+        """The Runs: from the folders that ``runs`` names, else of the stimuli, extracted now."""
+        if self._runs is None:
+            from lib.data import load_items
+            from lib.extraction import extract
+
+            folders = self.parameters["runs"]
+            self._runs = [self._matching(folder, ("model",)) for folder in folders] or [
+                extract(self.model, load_items(name)) for name in STIMULI
+            ]
+        return self._runs
 
     @property
     def model(self):
@@ -85,13 +100,17 @@ class Page:
             self._items = load_items(given["dataset"], **options)
         return self._items
 
-    def _matching(self, run: xr.Dataset) -> xr.Dataset:
-        for name in ("model", "dataset"):
+    def _matching(self, folder: str, names: Sequence[str]) -> xr.Dataset:
+        """The run in the folder, when it is of the page's model and dataset."""
+        from lib.extraction import load_run
+
+        run = load_run(_inside_root(folder))
+        for name in names:
             if run.attrs[name] != self.parameters[name]:
                 raise ParameterError(
                     f"a run of {name} {self.parameters[name]!r}",
-                    f"one of {run.attrs[name]!r} in {self.parameters['run']}",
-                    f"Name the run of that {name}, or leave 'run' out to extract it.",
+                    f"one of {run.attrs[name]!r} in {folder}",
+                    f"Name the run of that {name}, or leave it out to extract it.",
                 )
         return run
 
@@ -118,16 +137,12 @@ class Page:
 
     def provenance(self) -> Html:
         """What made this page, folded: model, data, versions, machine, commit, command."""
-        run = self.run
-        attrs = run.attrs
-        counts = ", ".join(f"{n} {reason}" for reason, n in attrs["dropped"].items()) or "none"
+        runs = self.runs if "runs" in self.parameters else [self.run]
+        attrs = runs[0].attrs
         rows = {
             "Model": f"{attrs['model']} ({_pairs(attrs['fingerprint'])})",
-            "Dataset": f"{attrs['dataset']} (items {attrs['items']})",
-            "Scored": f"{run.sizes['item']} items, {run.sizes['response']} responses",
-            "Left out": counts,
-            "Missing": ", ".join(attrs["missing"]) or "none",
-            "Extraction": _pairs(attrs["extraction"]),
+            "Data": "; ".join(map(_data, runs)),
+            "Extraction": "; ".join(sorted({_pairs(run.attrs["extraction"]) for run in runs})),
             "Extracted with": _pairs(attrs["versions"]),
             "Page made with": _pairs(_versions()),
             "Machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
@@ -211,7 +226,7 @@ def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> Html
     """
     formats = formats or {}
     head = "".join(
-        f'<th{_NUMBER if pd.api.types.is_numeric_dtype(frame[column]) else ""}>{escape(column)}</th>'
+        f"<th{_NUMBER if pd.api.types.is_numeric_dtype(frame[column]) else ''}>{escape(column)}</th>"
         for column in frame.columns
     )
     rows = []
@@ -273,6 +288,16 @@ def examples(items: Items | None, n: int = 3, seed: int = 0, longest: int = 700)
 def _cut(text: str, longest: int) -> str:
     left = len(text) - longest
     return text if left <= 0 else f"{text[:longest]} … ({left} more characters)"
+
+
+def _data(run: xr.Dataset) -> str:
+    attrs = run.attrs
+    dropped = ", ".join(f"{n} {reason}" for reason, n in attrs["dropped"].items()) or "none"
+    missing = ", ".join(attrs["missing"]) or "none"
+    return (
+        f"{attrs['dataset']} (fingerprint {attrs['items']}): {run.sizes['item']} items, "
+        f"{run.sizes['response']} responses; left out: {dropped}; missing: {missing}"
+    )
 
 
 def _pairs(mapping: Mapping[str, str]) -> str:

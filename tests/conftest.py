@@ -50,9 +50,7 @@ def byte_tokenizer():
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
         vocabulary = {token: i for i, token in enumerate([*special, *alphabet])}
         backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(
-            add_prefix_space=False, use_regex=False
-        )
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         backend.decoder = decoders.ByteLevel()
         backend.add_special_tokens(special)
         if adds_bos:

@@ -35,8 +35,7 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest():
     error = unknown("dataset", "hh-rlfh", ["stimuli", "hh-rlhf"], DataError)
     assert type(error) is DataError
     assert str(error) == (
-        "needed a known dataset; found 'hh-rlfh'. "
-        "Did you mean 'hh-rlhf'? Known: hh-rlhf, stimuli."
+        "needed a known dataset; found 'hh-rlfh'. Did you mean 'hh-rlhf'? Known: hh-rlhf, stimuli."
     )
 
 

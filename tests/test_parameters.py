@@ -5,12 +5,12 @@ import pytest
 from lib import parameters
 from lib.errors import ParameterError
 
-CELL = '''
+CELL = """
 dataset: str = "stimuli/controlled"  # which set
 limit: int = 0  # at most this many
 share: float = 0.5
 names: list = []
-'''
+"""
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ def test_plain_names_stay_readable():
     assert paths.slug("hh-rlhf/harmless-base") == "hh-rlhf/harmless-base"
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "/abs", "a b", "file:x.jsonl", "..", "", "é/ß", "-x"])
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "/abs", "a b", "file:x.jsonl", "..", "", "é/ß", "-x"]
+)
 def test_others_get_a_safe_and_distinct_folder(name):
     slug = paths.slug(name)
     assert slug != name

@@ -34,7 +34,10 @@ def test_an_injected_value_of_another_type_is_an_error():
 
 def test_the_command_names_what_differs_from_nothing():
     page = report.begin("validity", namespace("limit = 7", limit=7))
-    assert page.command() == "papermill notebooks/validity.ipynb out.ipynb -r model smol-armo -p limit 7"
+    assert (
+        page.command()
+        == "papermill notebooks/validity.ipynb out.ipynb -r model smol-armo -p limit 7"
+    )
 
 
 HOSTILE = "<script>alert(1)</script></textarea>{{ x }}$$y$$\n---\n\u202eabc\x1b[31m"

@@ -9,15 +9,17 @@
             run: committed               # under book/runs, text-free
           - name: stimuli/controlled     # extracted when the book is built
             limit: 45
+            pages: [labels]              # more pages of this dataset
         pages: [data, validity]          # notebooks, one page a dataset
         once:                            # notebooks, one page for the model
           - notebook: model
-          - notebook: labels
-            datasets: [stimuli/controlled]
+          - notebook: protocols
+            datasets: all
 
 Other keys of a dataset (``source``, ``limit``, ``seed``, ``order``) go to extraction. A
 notebook under ``once`` gets the runs of its datasets: as ``runs`` when it declares that,
-else as ``run`` of its only one. ``datasets: all`` names every dataset of the audit.
+else as ``run`` of its only one; without any it uses its defaults. ``datasets: all`` names
+every dataset of the audit.
 """
 
 from __future__ import annotations
@@ -143,13 +145,13 @@ def read(path: Path | None = None) -> Plan:
         _only(audit, {"model", "pages", "once", "datasets"}, path.name)
         own = {}
         for dataset in audit["datasets"]:
-            _only(dataset, {"name", "run", *LOADING}, path.name)
+            _only(dataset, {"name", "run", "pages", *LOADING}, path.name)
             own[dataset["name"]] = _run(audit["model"], dataset)
         runs += own.values()
-        for run in own.values():
-            planned += [
-                PagePlan(_known(name), audit["model"], (run,)) for name in audit.get("pages", ())
-            ]
+        for dataset in audit["datasets"]:
+            run = own[dataset["name"]]
+            names = [*audit.get("pages", ()), *dataset.get("pages", ())]
+            planned += [PagePlan(_known(name), audit["model"], (run,)) for name in names]
         planned += [_once(entry, audit["model"], own, path.name) for entry in audit.get("once", ())]
     return Plan(runs, planned)
 
@@ -162,9 +164,11 @@ def _once(entry: Any, model: str, own: Mapping[str, RunPlan], where: str) -> Pag
         if name not in own:
             raise unknown(f"dataset of {model} in {where}", name, own)
     notebook = _known(entry["notebook"])
-    if len(names) != 1 and "run" in pages.declared(notebook):
+    if len(names) > 1 and "runs" not in pages.declared(notebook):
         raise ParameterError(
-            f"one dataset for {notebook} in {where}", str(len(names)), "Name the one it reads."
+            f"at most one dataset for {notebook} in {where}",
+            str(len(names)),
+            "Name the one it reads.",
         )
     return PagePlan(notebook, model, tuple(own[name] for name in names), once=True)
 

@@ -26,8 +26,7 @@ def render(plan: Plan | None = None) -> str:
         "format": "jb-book",
         "root": "book/index",
         "parts": [
-            {"caption": f"Model {model}", "chapters": chapters}
-            for model, chapters in parts.items()
+            {"caption": f"Model {model}", "chapters": chapters} for model, chapters in parts.items()
         ],
     }
     return HEADER + yaml.safe_dump(document, sort_keys=False, allow_unicode=True)

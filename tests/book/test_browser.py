@@ -31,9 +31,14 @@ def visit(browser, page, **options):
     context = browser.new_context(offline=True, **options)
     tab = context.new_page()
     said = []
-    tab.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    tab.on(
+        "console", lambda message: said.append(message.text) if message.type == "error" else None
+    )
     tab.on("pageerror", lambda error: said.append(str(error)))
-    tab.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+    tab.on(
+        "request",
+        lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None,
+    )
     tab.goto((paths.SITE / page).as_uri())
     tab.wait_for_load_state("load")
     return tab, said
@@ -56,7 +61,9 @@ def test_its_charts_have_marks(browser, page):
     charts = tab.locator("figure.chart")
     assert charts.count() > 0
     for index in range(charts.count()):
-        marks = charts.nth(index).locator("svg .mark-symbol path, svg .mark-rect path, svg .mark-line path, svg .mark-area path")
+        marks = charts.nth(index).locator(
+            "svg .mark-symbol path, svg .mark-rect path, svg .mark-line path, svg .mark-area path"
+        )
         marks.first.wait_for(state="attached", timeout=10_000)
     tab.context.close()
 

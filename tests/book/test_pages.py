@@ -7,7 +7,7 @@ from lib import paths
 from lib.book import pages
 from lib.errors import PageError, ParameterError
 
-PARAMETERS = 'limit: int = 0  # at most this many'
+PARAMETERS = "limit: int = 0  # at most this many"
 
 
 @pytest.fixture
@@ -19,7 +19,11 @@ def notebook(tmp_path, monkeypatch):
 
     def write(*cells, tags=("parameters",)):
         book = nbformat.v4.new_notebook()
-        book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        book.metadata["kernelspec"] = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
         book.cells.append(nbformat.v4.new_markdown_cell("# Title\n\nProse."))
         for index, source in enumerate(cells):
             cell = nbformat.v4.new_code_cell(source)

@@ -9,7 +9,11 @@ from lib.errors import ParameterError
 
 
 def audit(tmp_path, **changes):
-    document = {"model": "smol-armo", "pages": ["data"], "datasets": [{"name": "stimuli/controlled"}]}
+    document = {
+        "model": "smol-armo",
+        "pages": ["data"],
+        "datasets": [{"name": "stimuli/controlled"}],
+    }
     path = tmp_path / "audit.yml"
     path.write_text(yaml.safe_dump({"audits": [document | changes]}))
     return path
@@ -49,7 +53,13 @@ def test_a_page_for_the_model_reads_the_runs_it_names(tmp_path):
         ({"datasets": [{"name": "x", "run": "committed"}]}, "python -m lib extract"),
         ({"datasets": ["x"]}, "'x'"),
         ({"once": [{"notebook": "labls"}]}, "labls"),
-        ({"once": [{"notebook": "validity", "datasets": []}]}, "one dataset for validity"),
+        (
+            {
+                "datasets": [{"name": "x"}, {"name": "y"}],
+                "once": [{"notebook": "validity", "datasets": "all"}],
+            },
+            "one dataset for validity",
+        ),
         ({"once": [{"notebook": "validity", "datasets": ["y"]}]}, "'y'"),
     ],
 )

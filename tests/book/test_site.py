@@ -48,12 +48,18 @@ def test_pages_weigh_little_and_load_nothing_from_elsewhere(site):
         text = html.read_text()
         assert len(text) < 600_000, html
         loads = re.findall(r'<(?:script|img|iframe)[^>]*\bsrc="(https?:[^"]+)"', text)
-        loads += re.findall(r'<link[^>]*rel="(?:stylesheet|preload)"[^>]*href="(https?:[^"]+)"', text)
+        loads += re.findall(
+            r'<link[^>]*rel="(?:stylesheet|preload)"[^>]*href="(https?:[^"]+)"', text
+        )
         assert not loads, (html, loads)
 
 
 def test_building_again_runs_no_page(site):
-    before = {page.output: (paths.ROOT / page.output).stat().st_mtime_ns for page in plan.read().pages}
-    subprocess.run([sys.executable, "-m", "lib", "build"], cwd=paths.ROOT, check=True, capture_output=True)
+    before = {
+        page.output: (paths.ROOT / page.output).stat().st_mtime_ns for page in plan.read().pages
+    }
+    subprocess.run(
+        [sys.executable, "-m", "lib", "build"], cwd=paths.ROOT, check=True, capture_output=True
+    )
     after = {name: (paths.ROOT / name).stat().st_mtime_ns for name in before}
     assert after == before

@@ -71,9 +71,7 @@ def test_ratings_go_to_their_responses(load):
     assert "safe" not in responses or responses["safe"].isna().all()
 
 
-@pytest.mark.parametrize(
-    "text", ["[1, 2, 3]", '["a", "b"]', "[]", '{"name": "x"}', "[not json"]
-)
+@pytest.mark.parametrize("text", ["[1, 2, 3]", '["a", "b"]', "[]", '{"name": "x"}', "[not json"])
 def test_in_json_lines_a_text_that_looks_like_json_is_a_text(load, text):
     items = load({"prompt": text, "chosen": text, "rejected": "b"})
     assert items.prompts["prompt"][0] == [{"role": "user", "content": text}]

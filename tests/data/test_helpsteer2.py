@@ -104,9 +104,7 @@ def test_test_split_means_validation_and_others_are_unknown(source, tmp_path):
 
 
 def test_markers_become_turns():
-    prompt = (
-        "c#\n<extra_id_1>Assistant\nA language.\n\nBy Microsoft.\n<extra_id_1>User\n why?\n"
-    )
+    prompt = "c#\n<extra_id_1>Assistant\nA language.\n\nBy Microsoft.\n<extra_id_1>User\n why?\n"
     assert helpsteer2.parse_prompt(prompt) == [
         {"role": "user", "content": "c#"},
         {"role": "assistant", "content": "A language.\n\nBy Microsoft."},

@@ -36,9 +36,7 @@ def test_turns_open_at_a_blank_line_and_a_speaker():
 
 
 def test_a_speaker_named_inside_a_turn_opens_none():
-    turns = parse_dialogue(
-        "\n\nHuman: Write a play.\nHuman: To be\n\nAssistant: Ok. Assistant: no"
-    )
+    turns = parse_dialogue("\n\nHuman: Write a play.\nHuman: To be\n\nAssistant: Ok. Assistant: no")
     assert [turn["role"] for turn in turns] == ["user", "assistant"]
     assert turns[0]["content"] == "Write a play.\nHuman: To be"
     assert turns[1]["content"] == "Ok. Assistant: no"

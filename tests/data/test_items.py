@@ -164,9 +164,7 @@ def test_items_without_comparisons_can_be_selected():
 def test_no_usable_row_is_an_error_that_says_why():
     builder = Builder("bad")
     builder.drop("empty chosen response", 2)
-    with pytest.raises(
-        DataError, match=r"usable row in bad; found none \(2 empty chosen response"
-    ):
+    with pytest.raises(DataError, match=r"usable row in bad; found none \(2 empty chosen response"):
         builder.build()
 
 

@@ -97,9 +97,7 @@ def test_unusable_rows_are_counted_by_reason(tmp_path):
 
 def test_a_missing_column_is_an_error(tmp_path):
     with pytest.raises(DataError, match="row 0 without output_2, label"):
-        llmbar.load(
-            "llmbar", None, source=write(tmp_path, [{"input": "Made up", "output_1": "a"}])
-        )
+        llmbar.load("llmbar", None, source=write(tmp_path, [{"input": "Made up", "output_1": "a"}]))
 
 
 def test_there_is_one_split(tmp_path):

@@ -111,9 +111,7 @@ def test_lengths_hold_in_the_embedded_models_tokens(embedded, part, stem):
     tokens = {
         side: [
             len(ids)
-            for ids in tokenizer([p[side] for p in pairs], add_special_tokens=False)[
-                "input_ids"
-            ]
+            for ids in tokenizer([p[side] for p in pairs], add_special_tokens=False)["input_ids"]
         ]
         for side in ("high", "low")
     }

@@ -48,9 +48,9 @@ def pairs(items):
     text = items.responses["text"]
     return [
         (text[better], text[worse], subset)
-        for better, worse, subset in items.comparisons[
-            ["better", "worse", "subset"]
-        ].itertuples(index=False)
+        for better, worse, subset in items.comparisons[["better", "worse", "subset"]].itertuples(
+            index=False
+        )
     ]
 
 

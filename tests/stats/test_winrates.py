@@ -309,8 +309,7 @@ def null_world(seed: int, prompts: int = 40, per_prompt: int = 4):
 def test_false_verdicts_in_either_direction_stay_below_six_in_a_hundred():
     worlds = 250
     false = sum(
-        validity(null_world(seed), draws=1)["verdict"].isin(FOUND).any()
-        for seed in range(worlds)
+        validity(null_world(seed), draws=1)["verdict"].isin(FOUND).any() for seed in range(worlds)
     )
     assert scipy_stats.binomtest(int(false), worlds).proportion_ci(0.99).low <= 0.06
     assert false > 0  # the worlds do put the level to the test

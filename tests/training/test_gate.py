@@ -14,7 +14,7 @@ def test_debiasing_subtracts_the_first_multiple_that_decorrelates():
     scores[:, 0] += 0.5 * length
     found = gate.debias(scores, against=1)
     assert np.isclose(found.lambdas[0], 0.5, atol=0.051)
-    earlier = gate.LAMBDAS[gate.LAMBDAS < found.lambdas[0]][-1]
+    earlier = gate.LAMBDAS[found.lambdas[0] > gate.LAMBDAS][-1]
     for value, below in ((found.lambdas[0], True), (earlier, False)):
         correlation = stats.spearmanr(scores[:, 0] - value * length, length).statistic
         assert (correlation <= gate.CORRELATION) == below

@@ -1,0 +1,73 @@
+"""Gating: coefficients by subset, and the gate beside rules that don't read the prompt."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lib.charts.intervals import intervals
+from lib.charts.render import Chart, require
+from lib.stats.gating import GATE
+from lib.stats.winrates import ALL
+
+
+def _groups(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without a run's only subset, which repeats "all"."""
+    subsets = set(table["subset"])
+    return table[table["subset"] == ALL] if len(subsets) == 2 and ALL in subsets else table
+
+
+def coefficients(table: pd.DataFrame) -> Chart:
+    """Mean coefficient of each head, with the middle 80% of prompts; a menu of subsets.
+
+    Parameters
+    ----------
+    table
+        As ``lib.stats.gating.coefficients`` returns it.
+
+    Raises
+    ------
+    DataError
+        When a column is missing or there is no row.
+    """
+    require(table, ("head", "subset", "mean", "low", "high", "note"), "coefficients")
+    rows = _groups(table).rename(columns={"head": "name", "subset": "group", "mean": "value"})
+    rows = rows.assign(tone=["worse" if value < 0 else "better" for value in rows["value"]])
+    return intervals(
+        rows,
+        title="coefficient in the score",
+        reference=0.0,
+        data=table,
+        name="coefficients",
+        what="Mean coefficients",
+        caption="Mean coefficient of each head in the score; the line holds the middle four "
+        "fifths of prompts.",
+    )
+
+
+def rules(table: pd.DataFrame) -> Chart:
+    """Win rate of the gate and of fixed rules, with intervals; a menu of subsets.
+
+    Parameters
+    ----------
+    table
+        As ``lib.stats.gating.rules`` returns it.
+
+    Raises
+    ------
+    DataError
+        When a column is missing or there is no row.
+    """
+    require(table, ("rule", "subset", "win_rate", "low", "high", "note"), "rules")
+    rows = _groups(table).rename(columns={"rule": "name", "subset": "group", "win_rate": "value"})
+    rows = rows.assign(tone=["better" if name == GATE else "baseline" for name in rows["name"]])
+    return intervals(
+        rows,
+        title="share of comparisons won",
+        reference=0.5,
+        domain=(0.4, 0.7),
+        data=table,
+        name="rules",
+        what="Win rates of the gate and of fixed rules",
+        caption="Share of comparisons that each rule ranks as people did. Rules in grey are the "
+        "same for every prompt and were chosen on other prompts.",
+    )

@@ -1,0 +1,245 @@
+"""Win rates as a table of colours: a row a head, a column a criterion or protocol.
+
+``labels`` draws what ``lib.stats.labels.label_matrix`` returned. ``heatmap`` is the drawing
+itself, which ``lib.charts.protocols`` shares. Each cell shows its number, so colour only
+helps the eye: blue above one half, vermilion below.
+"""
+
+from __future__ import annotations
+
+import math
+
+import altair as alt
+import pandas as pd
+
+from lib.charts import theme
+from lib.charts.render import Chart, inline, plain, require
+
+COLUMNS = ("head", "criterion", "n", "prompts", "win_rate", "low", "high", "claims", "claimed")
+COLUMNS += ("note",)
+# Win rate → (light, dark): at .2 and below, at one half, at .8 and above. Words in the text
+# colour keep a contrast of 4.5 on all of them.
+HEAT = (("#f0a583", "#86391a"), ("#f1f3f5", "#262b31"), ("#8fbfe8", "#1b5286"))
+ENDS = (0.2, 0.5, 0.8)
+STEP, NARROW_STEP, NAME = 30, 46, 17  # px: a row; a narrow row and its name above the cells
+LONG = 26  # characters of a column's name
+TOLD = 40  # heads in the alternative text
+
+CAPTION = (
+    "Share of comparisons in which the head scores the response with more of it higher, ties "
+    "counted half; blue above one half, vermilion below. Outlined: what the head's name "
+    "claims. Intervals are told where the pointer or finger rests."
+)
+
+
+def labels(table: pd.DataFrame) -> Chart:
+    """Heat map of heads and criteria, the claimed ones outlined.
+
+    Parameters
+    ----------
+    table
+        As ``lib.stats.labels.label_matrix`` returns it.
+
+    Raises
+    ------
+    DataError
+        When a column is missing or there is no row.
+    """
+    require(table, COLUMNS, "win rates by criterion")
+    order = _claimed_first(table)
+    return Chart(
+        heatmap(table, "criterion", order),
+        alternative=_in_words(table),
+        data=table,
+        name="labels",
+        caption=CAPTION,
+        height=STEP * table["head"].nunique() + 120,
+    )
+
+
+def _claimed_first(table: pd.DataFrame) -> list[str]:
+    """Criteria in the order of the heads that claim them, so that right names make a diagonal."""
+    found = list(dict.fromkeys(table["criterion"]))
+    claimed = dict.fromkeys(table["claims"])
+    return [name for name in claimed if name in found] + [
+        name for name in found if name not in claimed
+    ]
+
+
+def heatmap(table: pd.DataFrame, column: str, order: list[str]) -> alt.TopLevelMixin:
+    """The drawing: heads down, ``column`` across in the given order.
+
+    ``table`` has ``head``, ``column``, ``n``, ``prompts``, ``win_rate``, ``low``, ``high``,
+    ``note`` and maybe ``claimed``. Cells are keyed by numbers, since names may clash.
+    """
+    heads = list(dict.fromkeys(table["head"]))
+    drawn = pd.DataFrame(
+        {
+            "row": table["head"].map(heads.index),
+            "column": table[column].map(order.index),
+            "name": table["head"].map(plain),
+            "across": table[column].map(plain),
+            "rate": table["win_rate"].astype(float).round(5),
+            "low": table["low"].astype(float).round(5),
+            "high": table["high"].astype(float).round(5),
+            "n": table["n"],
+            "prompts": table["prompts"],
+            "own": table["claimed"].astype(int) if "claimed" in table else 0,
+            "note": table["note"].fillna("").map(plain),
+        }
+    )
+    longest = min(LONG, drawn["across"].map(len).max())
+    wide_top, narrow_top = int(18 + 4.2 * longest), int(14 + 6.8 * longest)
+    gutter = int(min(230, max(90, 7.2 * drawn["name"].map(len).max() + 14)))
+    right = int(min(120, 4.6 * longest))
+    x = alt.X(
+        "column:O",
+        axis=None,
+        scale=alt.Scale(
+            type="band",
+            domain=list(range(len(order))),
+            range=[theme.either(0, gutter), alt.ExprRef(f"narrow ? width : width - {right}")],
+            padding=0.04,
+        ),
+    )
+    top = f"(narrow ? {narrow_top} : {wide_top})"
+    step = f"(narrow ? {NARROW_STEP} : {STEP})"
+    places = {
+        "upper": f"{top} + datum.row * {step} + (narrow ? {NAME} : 1)",
+        "lower": f"{top} + (datum.row + 1) * {step} - 1",
+        "middle": "(datum.upper + datum.lower) / 2",
+        "title": f"narrow ? {top} + datum.row * {step} + 9 : datum.middle",
+        **_TEXTS,
+    }
+    layers = [
+        *_cells(x, len(order)),
+        _head_names(gutter),
+        _column_names(x, wide_top, narrow_top),
+        _touch(x, column),
+    ]
+    return (
+        alt.layer(*layers, data=inline(drawn))
+        .transform_calculate(**places)
+        .add_params(*theme.parameters())
+        .properties(
+            width="container",
+            height=wide_top + STEP * len(heads),
+            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+            usermeta={"narrow": {"height": narrow_top + NARROW_STEP * len(heads)}},
+        )
+    )
+
+
+_TEXTS = {
+    "number": "!isValid(datum.rate) ? '–' : datum.rate >= 0.995 ? '1' : "
+    "slice(format(datum.rate, '.2f'), 1)",
+    "precise": "isValid(datum.rate) ? format(datum.rate, '.3f') : '–'",
+    "interval": "isValid(datum.low) ? "
+    "format(datum.low, '.3f') + ' to ' + format(datum.high, '.3f') : '–'",
+}
+UPPER, LOWER = alt.Y("upper:Q", scale=None, axis=None), alt.Y2("lower")
+MIDDLE = alt.Y("middle:Q", scale=None, axis=None)
+
+
+def heat() -> alt.Scale:
+    """Win rate → colour of its cell."""
+    colours = [alt.ExprRef(f"dark ? '{dark}' : '{light}'") for light, dark in HEAT]
+    return alt.Scale(domain=list(ENDS), range=colours, clamp=True, interpolate="rgb")
+
+
+def _cells(x, count: int) -> list[alt.Chart]:
+    known = alt.Chart().transform_filter("isValid(datum.rate)")
+    own = alt.Chart().transform_filter("datum.own === 1")
+    size = theme.either(theme.SMALL if count <= 10 else 9, theme.SIZE if count <= 14 else 10)
+    return [
+        known.mark_rect().encode(
+            x=x, y=UPPER, y2=LOWER, color=alt.Color("rate:Q", scale=heat(), legend=None)
+        ),
+        own.mark_rect(fillOpacity=0, stroke=theme.ink("text"), strokeWidth=2).encode(
+            x=x, y=UPPER, y2=LOWER
+        ),
+        alt.Chart()
+        .mark_text(baseline="middle", fontSize=size, fill=theme.ink("text"))
+        .properties(name="numbers")
+        .encode(x=x, y=MIDDLE, text="number:N"),
+    ]
+
+
+def _head_names(gutter: int) -> alt.Chart:
+    return (
+        alt.Chart()
+        .transform_filter("datum.column === 0")
+        .mark_text(
+            align="left",
+            baseline="middle",
+            fontSize=theme.SIZE,
+            fontWeight=600,
+            fill=theme.ink("text"),
+            limit=alt.ExprRef(f"narrow ? width : {gutter - 10}"),
+        )
+        .encode(x=alt.value(0), y=alt.Y("title:Q", scale=None, axis=None), text="name:N")
+    )
+
+
+def _column_names(x, wide_top: int, narrow_top: int) -> alt.Chart:
+    return (
+        alt.Chart()
+        .transform_filter("datum.row === 0")
+        .mark_text(
+            align="left",
+            baseline="middle",
+            angle=theme.either(270, 325),
+            fontSize=theme.SMALL,
+            fill=theme.ink("muted"),
+            limit=7 * LONG,
+        )
+        .encode(x=x, y=alt.value(theme.either(narrow_top - 4, wide_top - 8)), text="across:N")
+    )
+
+
+def _touch(x, column: str) -> alt.Chart:
+    tooltip = [
+        alt.Tooltip("name:N", title="head"),
+        alt.Tooltip("across:N", title=column),
+        alt.Tooltip("precise:N", title="win rate"),
+        alt.Tooltip("interval:N"),
+        alt.Tooltip("n:Q", title="comparisons"),
+        alt.Tooltip("prompts:Q", title="prompts"),
+        alt.Tooltip("note:N", title="note"),
+    ]
+    return (
+        alt.Chart()
+        .mark_rect(fill="transparent")
+        .properties(name="touch_heads")
+        .encode(x=x, y=UPPER, y2=LOWER, tooltip=tooltip)
+    )
+
+
+def _in_words(table: pd.DataFrame) -> str:
+    told = []
+    groups = list(table.groupby("head", sort=False))
+    for head, rows in groups[:TOLD]:
+        known = rows[rows["win_rate"].notna()]
+        if known.empty:
+            told.append(f"{plain(head)}: {plain(rows['note'].iloc[0])}")
+            continue
+        own = known[known["claimed"]]
+        best = known.loc[known["win_rate"].idxmax()]
+        claims = "".join(
+            f"claims {plain(row.criterion)} and wins {cell(row)} there, "
+            for row in own.itertuples()
+        )
+        told.append(f"{plain(head)}: {claims}highest on {plain(best['criterion'])} {cell(best)}")
+    if len(groups) > TOLD:
+        told.append(f"and {len(groups) - TOLD} more")
+    return (
+        f"Win rates by head and criterion, {len(groups)} by {table['criterion'].nunique()}. "
+        f"{'; '.join(told)}."
+    )
+
+
+def cell(row) -> str:
+    """``0.71 [0.60, 0.80]``, or a dash."""
+    if math.isnan(row.win_rate):
+        return "–"
+    return f"{row.win_rate:.2f} [{row.low:.2f}, {row.high:.2f}]"

@@ -1,0 +1,131 @@
+"""Sentences of the disentanglement page, every number from its tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lib.stats.disentanglement import KINDS, PUBLISHED, THRESHOLD
+
+_LEVEL = {"pooled": "pooled", "between": "between items", "within": "within items"}
+
+
+def disentanglement(
+    overview: pd.DataFrame, pairs: pd.DataFrame, clusters: pd.DataFrame
+) -> list[str]:
+    """Takeaways: how alike the heads are at each level, how many factors, which go together."""
+    table = overview.set_index("kind")
+    told = unusable(pairs, clusters)
+    if not table.loc["pooled", "heads"]:
+        return [*told, "There are no two heads to compare, so nothing is said of separation."]
+    told += _levels(table)
+    for kind in ("pooled", "within"):
+        told += _factors(table.loc[kind], kind)
+    told += _groups(clusters)
+    told += _reversed(pairs)
+    return told
+
+
+def unusable(pairs: pd.DataFrame, clusters: pd.DataFrame) -> list[str]:
+    """Heads without a correlation, by name and with the reason."""
+    first = clusters[clusters["kind"] == KINDS[0]]
+    return [
+        f"{row.head} can't be compared with any head: {row.note}."
+        for row in first[first["note"] != ""].itertuples()
+    ]
+
+
+def _levels(table: pd.DataFrame) -> list[str]:
+    known = [kind for kind in KINDS if table.loc[kind, "heads"]]
+    sizes = ", ".join(f"{table.loc[kind, 'mean_abs_r']:.2f} {_LEVEL[kind]}" for kind in known)
+    told = [f"The mean size of the correlation of two heads is {sizes}."]
+    for kind in known:
+        row = table.loc[kind]
+        if row["mean_abs_r"] - row["mean_abs_r_length"] > 0.5 * row["mean_abs_r"]:
+            told.append(
+                f"More than half of it {_LEVEL[kind]} goes when length is held fixed "
+                f"({row['mean_abs_r']:.2f} to {row['mean_abs_r_length']:.2f})."
+            )
+    return told
+
+
+def _factors(row: pd.Series, kind: str) -> list[str]:
+    if pd.isna(row["factors"]):
+        return []
+    count = int(row["factors"])
+    said = f"{count} factor{'' if count == 1 else 's'}" if count else "no factor"
+    told = (
+        f"{_LEVEL[kind].capitalize()}, parallel analysis finds {said} in {row['heads']} heads "
+        f"(effective number {row['effective']:.1f}; unrelated heads would show a mean size of "
+        f"{row['noise']:.2f})."
+    )
+    if not row["note"]:
+        return [told]
+    return [
+        told,
+        f"{_LEVEL[kind].capitalize()}, one factor takes {row['first']:.0%} of the variance, so "
+        "minor factors can't be seen: the count is a lower bound.",
+    ]
+
+
+def _groups(clusters: pd.DataFrame) -> list[str]:
+    level = _LEVEL["within"].capitalize()
+    table = clusters[(clusters["kind"] == "within") & (clusters["size"] > 1)]
+    if table.empty:
+        return [
+            f"{level}, no two heads reach the threshold of {THRESHOLD:g} at which they would be "
+            "one cluster."
+        ]
+    return [
+        f"{level}, {', '.join(rows['head'])} go together "
+        f"(stability {rows['stability'].iloc[0]:.2f})."
+        for _, rows in table.groupby("cluster")
+    ]
+
+
+def _reversed(pairs: pd.DataFrame) -> list[str]:
+    """Pairs whose intervals lie on opposite sides of 0 between and within items."""
+    wide = pairs.pivot(index=["head", "other"], columns="kind", values=["low", "high"])
+    between, within = (
+        {end: wide[(end, kind)] for end in ("low", "high")} for kind in ("between", "within")
+    )
+    opposite = ((between["low"] > 0) & (within["high"] < 0)) | (
+        (between["high"] < 0) & (within["low"] > 0)
+    )
+    if not opposite.any():
+        return []
+    names = ["{} and {}".format(*pair) for pair in wide.index[opposite][:3]]
+    more = int(opposite.sum()) - len(names)
+    rest = f" and {more} more" if more else ""
+    return [
+        f"{int(opposite.sum())} pairs have opposite signs between and within items: "
+        f"{'; '.join(names)}{rest}."
+    ]
+
+
+def published(overview: pd.DataFrame, table: pd.DataFrame) -> list[str]:
+    """What the published form says, and which of its numbers answers which question."""
+    rows = overview.set_index("kind")
+    row = rows.loc[PUBLISHED]
+    if not row["heads"]:
+        return ["The published form has no two heads to compare."]
+    told = [
+        f"As published: {int(row['flagged'])} of {int(table['rho'].notna().sum())} pairs lie "
+        f"above {THRESHOLD:g}, mean size {row['mean_abs_r']:.2f}."
+    ]
+    if rows.loc["within", "heads"]:
+        told.append(
+            "Whether two heads choose differently between responses to one prompt is answered "
+            f"within items: {int(rows.loc['within', 'flagged'])} pairs, mean size "
+            f"{rows.loc['within', 'mean_abs_r']:.2f}."
+        )
+    return told
+
+
+def glued(overview: pd.DataFrame) -> dict[str, str]:
+    """Values of the page for other pages."""
+    return {
+        f"mean-r-{row.kind.replace(' ', '-')}": "none"
+        if pd.isna(row.mean_abs_r)
+        else f"{row.mean_abs_r:.2f}"
+        for row in overview.itertuples()
+    }

@@ -1,0 +1,125 @@
+"""Sentences of the gating page, written from its tables; none holds a typed number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from lib.stats.gating import GATE, NO_GATE
+from lib.stats.winrates import ALL
+
+
+def takeaways(
+    identity: pd.DataFrame,
+    coefficients: pd.DataFrame,
+    entropy: pd.DataFrame,
+    rules: pd.DataFrame,
+    debiasing: pd.DataFrame,
+) -> list[str]:
+    """All of the page's findings in order; one sentence for a model without a gate."""
+    if identity["note"].iloc[0] == NO_GATE:
+        return ["This model has no gate, so there is nothing to say about how it weighs its heads."]
+    told = [*_identity(identity.iloc[0]), *_weighs(coefficients), *_spreads(entropy)]
+    return [*told, *gains(rules), *verbosity(debiasing)]
+
+
+def _identity(row: Any) -> list[str]:
+    if row["note"]:
+        return [f"The score can't be rebuilt from its coefficients: {row['note']}."]
+    says = "is" if row["holds"] else "is not"
+    return [
+        f"The score {says} the sum of undebiased rewards times their coefficients: the largest "
+        f"difference over {row['n']} responses is {row['largest']:.2g}, of {row['tolerance']:g} "
+        "allowed."
+    ]
+
+
+def _weighs(table: pd.DataFrame) -> list[str]:
+    overall = table[(table["subset"] == ALL) & table["mean"].notna()]
+    if overall.empty:
+        return [f"Coefficients can't be told: {_notes(table['note'])}."]
+    most = overall.loc[overall["mean"].idxmax()]
+    told = [
+        f"The head with the largest mean coefficient is {most['head']} ({most['mean']:.3f}, "
+        f"between {most['low']:.3f} and {most['high']:.3f} for the middle of the prompts)."
+    ]
+    least = overall.loc[overall["mean"].idxmin()]
+    if least["mean"] < 0:
+        told.append(f"{least['head']} counts against a response ({least['mean']:.3f} on average).")
+    return told
+
+
+def _spreads(table: pd.DataFrame) -> list[str]:
+    overall = table[table["subset"] == ALL].iloc[0]
+    if overall["note"]:
+        return [f"The gate's entropy can't be told: {overall['note']}."]
+    if overall["heads"] < 2:
+        return ["The gate weighs a single head, so its entropy is zero."]
+    return [
+        f"The gate spreads over {overall['effective']:.1f} of {overall['heads']:.0f} heads "
+        f"({overall['share']:.0%} of the largest possible entropy); {overall['between']:.3f} nats "
+        "of it depend on the prompt."
+    ]
+
+
+def gains(rules: pd.DataFrame) -> list[str]:
+    """The gate beside each fixed rule, on all comparisons."""
+    overall = rules[rules["subset"] == ALL].set_index("rule")
+    gate = overall.loc[GATE]
+    if gate["note"]:
+        return [f"The gate can't be compared with fixed rules: {gate['note']}."]
+    told = [
+        f"The gate ranks {gate['win_rate']:.3f} [{gate['low']:.3f}, {gate['high']:.3f}] of "
+        f"{gate['n']} comparisons as people did."
+    ]
+    for rule, row in overall.drop(GATE).iterrows():
+        named = f"{rule} ({row['chosen']})" if row["chosen"] else rule
+        found = row["p_adjusted"] < 0.05
+        says = ("gains on" if row["gain"] > 0 else "loses to") if found else "is not told from"
+        told.append(
+            f"It {says} {named}, {row['win_rate']:.3f}: {row['gain']:+.3f} "
+            f"[{row['gain_low']:+.3f}, {row['gain_high']:+.3f}], adjusted p = "
+            f"{row['p_adjusted']:.2g}"
+            + (f"; this page finds {row['mde']:.3f} or more." if not found else ".")
+        )
+    return told
+
+
+def verbosity(table: pd.DataFrame) -> list[str]:
+    """What the debiasing matrix does to correlations with the removed head."""
+    known = table.dropna(subset=["lambda"])
+    if known.empty:
+        return [f"Nothing can be said of a debiasing matrix: {_notes(table['note'])}."]
+    removed = known["removed"].iloc[0]
+    others = known[(known["head"] != removed) & known["after"].notna()]
+    if others.empty:
+        return [f"{removed} is taken out, and no other head varies."]
+    most = others.loc[others["before"].idxmax()]
+    return [
+        f"{removed} is taken out of {int((others['lambda'] > 0.005).sum())} of {len(others)} other "
+        f"heads. {most['head']}, the most correlated with it, goes from {most['before']:.2f} to "
+        f"{most['after']:.2f}; the mean from {others['before'].mean():.2f} to "
+        f"{others['after'].mean():.2f}."
+    ]
+
+
+def family(rules: pd.DataFrame) -> list[str]:
+    """How many comparisons the correction of the page covers."""
+    rows = rules[["rule", "subset", "p"]].dropna()
+    subsets = rows["subset"].nunique()
+    count = len(rows[rows["subset"] == ALL]) if subsets == 2 else len(rows)
+    return [f"Gains are corrected by Holm over {count} comparisons of the gate with a rule."]
+
+
+def glued(rules: pd.DataFrame) -> dict[str, str]:
+    """Values of the page for other pages: win rate and gain of each rule."""
+    overall = rules[rules["subset"] == ALL]
+    told = {f"rule-{row.rule}": f"{row.win_rate:.3f}" for row in overall.itertuples()}
+    return told | {
+        f"gain-{row.rule}": f"{row.gain:+.3f}" for row in overall.itertuples() if row.rule != GATE
+    }
+
+
+def _notes(notes: pd.Series) -> str:
+    return "; ".join(note for note in dict.fromkeys(notes.fillna("")) if note) or "no numbers"

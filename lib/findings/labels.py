@@ -1,0 +1,152 @@
+"""What the labels page says, written from its tables."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from lib.stats.labels import DISCRIMINANT, GAP, LabelCheck
+
+MOST = 6  # sentences of one sort
+
+
+def labels(check: LabelCheck) -> list[str]:
+    """Takeaways: right names, their p, names called wrong, and what could be found."""
+    heads = check.heads
+    told = []
+    if check.note:
+        told.append(f"No name could be tested against others: {check.note}.")
+        told += [_own(row) for row in heads[heads["own"].notna()].itertuples()][:MOST]
+    else:
+        told.append(
+            f"Of {check.tested} heads whose claim could be tested, {check.right} get their own "
+            "concept when names are assigned by what the heads do best."
+        )
+        told.append(_better(check))
+        told += _accused(check.pairs)
+        told += _power(check)
+    told += _beaten(heads)
+    told += _untested(heads)
+    if check.left_out:
+        told.append(
+            f"{check.left_out} comparisons have a criterion that no tested head claims; they are "
+            "shown and enter no test."
+        )
+    return told
+
+
+def _better(check: LabelCheck) -> str:
+    found = (
+        "fit better than random ones would"
+        if check.p < 0.05
+        else ("can't be told from random ones")
+    )
+    smallest = f"; the smallest p that these names allow is {check.smallest_p:.2g}"
+    return f"As a whole the names {found} (p = {check.p:.2g}{smallest})."
+
+
+def _accused(pairs: pd.DataFrame) -> list[str]:
+    wrong = pairs[pairs["wrong"]].sort_values("p")
+    if wrong.empty:
+        return ["No name is called wrong: no exchange of two names fits better beyond doubt."]
+    told = [_pair(row) for row in wrong.head(MOST).itertuples()]
+    more = len(wrong) - MOST
+    return told + ([f"{more} further pairs fit better exchanged."] if more > 0 else [])
+
+
+def _pair(row) -> str:
+    numbers = (
+        f"difference {row.delta:.3f}, at least {row.low:.3f}, adjusted p = {row.p_adjusted:.2g}"
+    )
+    if row.other:
+        return (
+            f"The names of {row.head} ({row.claims}) and {row.other} ({row.other_claims}) fit "
+            f"better exchanged ({numbers})."
+        )
+    return (
+        f"{row.head} is named for {row.claims} and follows {row.other_claims} better ({numbers})."
+    )
+
+
+def _power(check: LabelCheck) -> list[str]:
+    power = check.pairs["power"]
+    return [
+        f"An exchange of two heads that win {GAP:.2f} more where they belong would be found with "
+        f"power {power.min():.2f} to {power.max():.2f}, depending on the pair."
+    ]
+
+
+def _beaten(heads: pd.DataFrame) -> list[str]:
+    beaten = heads[heads["beaten_by"] > 0].sort_values("beaten_by", ascending=False)
+    told = [
+        f"{row.head} is beaten by {int(row.beaten_by)} other head"
+        f"{'s' if row.beaten_by > 1 else ''} on {row.claims}, its own criterion."
+        for row in beaten.head(MOST).itertuples()
+    ]
+    more = len(beaten) - MOST
+    return told + ([f"So are {more} further heads on theirs."] if more > 0 else [])
+
+
+def _untested(heads: pd.DataFrame) -> list[str]:
+    rows = heads[(heads["label"] == "not tested") & (heads["note"] != "")]
+    told = []
+    for note, group in rows.groupby("note", sort=False):
+        told.append(f"Not tested ({note}): {', '.join(group['head'].astype(str))}.")
+    return told
+
+
+def _own(row) -> str:
+    return (
+        f"{row.head} wins {row.own:.3f} [{row.low:.3f}, {row.high:.3f}] of the comparisons on "
+        f"{row.claims}, which it claims."
+    )
+
+
+def centred(check: LabelCheck) -> list[str]:
+    """The second form of accusation: a head that follows another criterion better."""
+    if check.note:
+        return [f"No name could be tested against others: {check.note}."]
+    wrong = check.pairs[check.pairs["wrong"]].sort_values("p")
+    if wrong.empty:
+        return ["No head follows another criterion better than its own beyond doubt."]
+    return [_pair(row) for row in wrong.head(MOST).itertuples()]
+
+
+def agreement(table: pd.DataFrame) -> list[str]:
+    """Multitrait-multimethod: a sentence a pair of concepts, the undefined ones together."""
+    if table.empty:
+        return [
+            "No concept has heads from two sources, so agreement of heads that claim the same "
+            "can't be measured here."
+        ]
+    told = []
+    for row in table[table["verdict"] != "undefined"].itertuples():
+        high = f", at most {row.htmt_high:.2f}" if not math.isnan(row.htmt_high) else ""
+        says = {
+            "convergent and discriminant": "agree within each and differ from each other",
+            "convergent": f"agree within each, but aren't shown to differ "
+            f"(that takes a bound below {DISCRIMINANT:.2f})",
+            "not shown": "aren't shown to agree within each",
+        }[row.verdict]
+        told.append(
+            f"Heads of {row.concept} and of {row.other} {says} (HTMT {row.htmt:.2f}{high})."
+        )
+    undefined = table[table["verdict"] == "undefined"]
+    if len(undefined):
+        told.append(
+            f"Undefined for {len(undefined)} of {len(table)} pairs of concepts "
+            f"({'; '.join(dict.fromkeys(undefined['note']))})."
+        )
+    return told
+
+
+def glued(check: LabelCheck) -> dict[str, str]:
+    """Values of the labels page for other pages."""
+    wrong = check.heads.loc[check.heads["label"] == "wrong", "head"].astype(str)
+    return {
+        "right": str(check.right),
+        "tested": str(check.tested),
+        "p": "–" if math.isnan(check.p) else f"{check.p:.2g}",
+        "wrong": ", ".join(wrong) or "none",
+    }

@@ -1,0 +1,87 @@
+"""What the protocols page says, written from its tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lib.stats.protocols import COMPONENTS, GENERAL
+
+MOST = 6
+_MEANS = {
+    "head": "differences between heads that hold under every protocol",
+    "protocol": "differences between protocols that hold for every head",
+    "interaction": "which head wins depending on the protocol",
+}
+
+
+def protocols(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
+    """Takeaways: components with their shares, heads that cross one half, what stays unsaid."""
+    told = [*_crossing(matrix), *_components(components)]
+    count = matrix["protocol"].nunique()
+    if count < GENERAL:
+        several = "s" if count > 1 else ""
+        told.append(
+            f"This is about the {count} protocol{several} at hand; below {GENERAL} nothing is "
+            "said about protocols in general."
+        )
+    return told
+
+
+def _crossing(matrix: pd.DataFrame) -> list[str]:
+    told = []
+    for head, rows in matrix.groupby("head", sort=False):
+        above, below = rows[rows["low"] > 0.5], rows[rows["high"] < 0.5]
+        if len(above) and len(below):
+            best = above.loc[above["win_rate"].idxmax()]
+            worst = below.loc[below["win_rate"].idxmin()]
+            told.append(
+                f"{head} goes with people on {best['protocol']} ({_rate(best)}) and against them "
+                f"on {worst['protocol']} ({_rate(worst)})."
+            )
+    more = len(told) - MOST
+    if more > 0:
+        told = [*told[:MOST], f"{more} further heads change sides too."]
+    return told or ["No head's interval lies above one half here and below it there."]
+
+
+def _rate(row) -> str:
+    return f"{row['win_rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+
+
+def _components(components: pd.DataFrame) -> list[str]:
+    logit = components[components["scale"] == "logit"].set_index("component")
+    if logit["estimate"].isna().all():
+        return [f"No components of variance: this {logit['note'].iloc[0]}."]
+    total = logit.loc["total"]
+    if total["share"] != 1:
+        return [
+            "Once sampling noise is taken out no variance between cells is left "
+            f"(total {total['estimate']:.3f}), so there are no shares to tell."
+        ]
+    told = []
+    for component in COMPONENTS:
+        row = logit.loc[component]
+        share = f"{row['share']:.0%} [{row['share_low']:.0%}, {row['share_high']:.0%}]"
+        if row["found"]:
+            told.append(f"{share} of the variance is {_MEANS[component]}.")
+        else:
+            told.append(f"Not shown to be there: {_MEANS[component]} ({share} of the variance).")
+    row = logit.loc["interaction"]
+    told.append(
+        f"With sampling noise left in, as is common, the interaction's share would read "
+        f"{row['naive_share']:.0%}."
+    )
+    if row["note"]:
+        told.append(f"In the components, {row['note']} (no numbers, or nothing but ties).")
+    return told
+
+
+def glued(components: pd.DataFrame) -> dict[str, str]:
+    """Values of the protocols page for other pages."""
+    logit = components[components["scale"] == "logit"].set_index("component")
+    return {
+        f"share-{component}": "–"
+        if pd.isna(logit.loc[component, "share"])
+        else f"{logit.loc[component, 'share']:.0%}"
+        for component in COMPONENTS
+    }

@@ -1,0 +1,108 @@
+"""Sentences of the separability page, written from its tables; none holds a typed number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from lib.stats.separability import PUBLISHED, RECOVERED
+
+
+def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> list[str]:
+    """What the published probe found, and what already predicted it."""
+    both = probe.merge(ceiling, on=["head", "components"], suffixes=("", "_ceiling"))
+    known = both.dropna(subset=["accuracy", "predicted"])
+    if known.empty:
+        return [f"The published probe can't be fitted here: {_notes(both['note'])}."]
+    size = known["components"].unique()
+    nearest = min(size, key=lambda k: abs(k - PUBLISHED))
+    used = known[known["components"] == nearest]
+    best, worst = (used.loc[used["accuracy"].agg(which)] for which in ("idxmax", "idxmin"))
+    off = (used["accuracy"] - used["predicted"]).abs()
+    return [
+        f"On {nearest} components the published probe is right for {best['accuracy']:.3f} of "
+        f"responses for {best['head']} and {worst['accuracy']:.3f} for {worst['head']}.",
+        f"The share of a head's variance inside these components predicts that to within "
+        f"{off.max():.3f} (on average {off.mean():.3f}): the probe measures what the components "
+        f"dropped. On the whole state, w·h itself is right for at least "
+        f"{used['ceiling'].min():.3f}.",
+    ]
+
+
+def probes(table: pd.DataFrame) -> list[str]:
+    """What the concept probes found, beside length alone."""
+    return [_probe(row) for row in table.itertuples()]
+
+
+def _probe(row: Any) -> str:
+    if pd.isna(row.accuracy):
+        return f"{row.concept}: no probe ({row.note})."
+    found = row.p_adjusted < 0.05 and row.accuracy > 0.5
+    says = "can be read from the state" if found else "was not found in the state"
+    told = (
+        f"{row.concept} {says}: a linear probe ranks {row.accuracy:.3f} "
+        f"[{row.low:.3f}, {row.high:.3f}] of {row.n} held-out comparisons as people did "
+        f"(adjusted p = {row.p_adjusted:.2g}); length alone {row.length:.3f}"
+    )
+    if pd.notna(row.flipped):
+        told += f"; with signs flipped {row.flipped:.3f}"
+    return f"{told}."
+
+
+_SAYS = {
+    "not read out": "{head} loses part of {concept} that the state holds",
+    "read out": "no loss was found between the state and {head} for {concept}",
+    "not found": "{concept} was not found in the state, so {head} has nothing to lose",
+}
+
+
+def readout(table: pd.DataFrame) -> list[str]:
+    """The verdict on each readout, with its numbers."""
+    return [_readout(row) for row in table.itertuples()]
+
+
+def _readout(row: Any) -> str:
+    if row.verdict == "undefined":
+        return f"{row.concept}: no readout loss can be given ({row.note})."
+    if row.verdict == "not measurable":
+        return (
+            f"{row.concept} → {row.head}: not measurable. With {row.n} comparisons the probe finds "
+            f"{row.recovered:.3f} where the planted directions themselves give "
+            f"{row.planted:.3f}; {RECOVERED:g} apart is allowed."
+        )
+    told = _SAYS[row.verdict].format(head=row.head, concept=row.concept)
+    told += f" ({row.loss:.3f} [{row.low:.3f}, {row.high:.3f}], adjusted p = {row.p_adjusted:.2g}"
+    if row.verdict == "not read out":
+        told += f"; {row.to_scores:.3f} before the scores, {row.to_head:.3f} after"
+    else:
+        told += f"; a loss of {row.mde:.3f} would have been found"
+    return f"{told})."
+
+
+def takeaways(
+    probe: pd.DataFrame, ceiling: pd.DataFrame, concepts: pd.DataFrame, losses: pd.DataFrame
+) -> list[str]:
+    """All of the page's findings in order."""
+    return [*published(probe, ceiling), *probes(concepts), *readout(losses)]
+
+
+def family(losses: pd.DataFrame) -> list[str]:
+    """How many tests the corrections of the page cover."""
+    concepts = losses.dropna(subset=["probe_p"])["concept"].nunique()
+    return [
+        f"Probes are corrected by Holm over {concepts} concepts, readout losses over "
+        f"{int(losses['p'].notna().sum())}."
+    ]
+
+
+def glued(concepts: pd.DataFrame, losses: pd.DataFrame) -> dict[str, str]:
+    """Values of the page for other pages: one sentence a concept, one a loss."""
+    told = {f"probe-{row.concept}": _probe(row) for row in concepts.itertuples()}
+    return told | {
+        f"readout-{row.concept}-{row.head}": _readout(row) for row in losses.itertuples()
+    }
+
+
+def _notes(notes: pd.Series) -> str:
+    return "; ".join(note for note in dict.fromkeys(notes) if note) or "no numbers"

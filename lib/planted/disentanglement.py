@@ -1,0 +1,87 @@
+"""Planted heads whose relations are known: copies, blocks under a general factor, one constant.
+
+Every signal is the sum of a part that belongs to the prompt (``between`` of the variance)
+and one that belongs to the response, so heads that are independent are still alike within
+a prompt: what a null of independent rows takes for factors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from lib.planted.worlds import make_run
+
+
+def signals(generator: np.random.Generator, pairs: int, many: int, between: float) -> np.ndarray:
+    """Independent unit-variance signals, shape (2·pairs, many).
+
+    ``between`` is the share of the variance that both responses to a prompt have in common.
+    """
+    prompt = np.repeat(generator.standard_normal((pairs, many)), 2, axis=0)
+    own = generator.standard_normal((2 * pairs, many))
+    return np.sqrt(between) * prompt + np.sqrt(1 - between) * own
+
+
+def blocks_world(
+    pairs: int = 600,
+    blocks: int = 5,
+    heads: int = 3,
+    general: float = 0.0,
+    cohesion: float = 0.8,
+    between: float = 0.5,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Heads in blocks under a general factor.
+
+    Two heads of one block correlate at g + (1 − g)·``cohesion`` at every level, two of
+    different blocks at g = ``general``; ``heads`` is the number in each block.
+    """
+    generator = np.random.default_rng(seed)
+    drawn = signals(generator, pairs, 1 + blocks + blocks * heads, between)
+    shared, block, own = drawn[:, :1], drawn[:, 1 : 1 + blocks], drawn[:, 1 + blocks :]
+    special = np.sqrt(cohesion) * np.repeat(block, heads, axis=1) + np.sqrt(1 - cohesion) * own
+    score = np.sqrt(general) * shared + np.sqrt(1 - general) * special
+    names = [f"block {b + 1} head {h + 1}" for b in range(blocks) for h in range(heads)]
+    return make_run(score, heads=names, name="planted/blocks")
+
+
+def independent_world(
+    pairs: int = 300, heads: int = 10, between: float = 0.8, seed: int = 0
+) -> xr.Dataset:
+    """Heads that have nothing to do with one another, each much alike within a prompt."""
+    generator = np.random.default_rng(seed)
+    return make_run(signals(generator, pairs, heads, between), name="planted/independent")
+
+
+def levels_world(pairs: int = 2000, seed: int = 0) -> xr.Dataset:
+    """Two heads that agree on prompts (r = .8) and disagree on responses (r = −.8).
+
+    Both levels have unit variance, so the pooled correlation is 0.
+    """
+    generator = np.random.default_rng(seed)
+    between, within = ([[1, sign * 0.8], [sign * 0.8, 1]] for sign in (1, -1))
+    prompt = generator.multivariate_normal(np.zeros(2), between, pairs)
+    own = generator.multivariate_normal(np.zeros(2), within, 2 * pairs)
+    score = np.repeat(prompt, 2, axis=0) + own
+    return make_run(score, heads=["first", "second"], name="planted/levels")
+
+
+def copies_world(pairs: int = 300, seed: int = 0) -> xr.Dataset:
+    """``original``, its ``copy`` and ``opposite``, two ``other`` heads and a ``constant``."""
+    generator = np.random.default_rng(seed)
+    drawn = signals(generator, pairs, 3, 0.5)
+    one = drawn[:, 0]
+    score = np.column_stack([one, one, -one, drawn[:, 1], drawn[:, 2], np.full(2 * pairs, 0.3)])
+    names = ["original", "copy", "opposite", "other 1", "other 2", "constant"]
+    return make_run(score, heads=names, name="planted/copies")
+
+
+def length_world(pairs: int = 1000, seed: int = 0) -> xr.Dataset:
+    """Two heads that have nothing in common but the length of the response."""
+    generator = np.random.default_rng(seed)
+    log_length = generator.normal(5, 0.7, 2 * pairs)
+    tokens = np.maximum(np.rint(np.exp(log_length)), 1)
+    read = (np.log(tokens) - 5) / 0.7
+    score = read[:, None] + generator.standard_normal((2 * pairs, 2))
+    return make_run(score, heads=["first", "second"], tokens=tokens, name="planted/length")

@@ -1,0 +1,127 @@
+"""Planted label worlds: heads whose names are right, exchanged, all wrong, or dealt at random.
+
+``label_wins`` draws many worlds at once as arrays; ``label_world`` is one of them as a Run.
+``agreement_gaps`` plants heads of two concepts whose HTMT is known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from lib.planted.worlds import make_run
+
+KINDS = ("correct", "swap", "derangement", "random", "nothing")
+NAMES = (
+    "safety",
+    "helpfulness",
+    "correctness",
+    "coherence",
+    "complexity",
+    "verbosity",
+    "honesty",
+    "instruction-following",
+    "readability",
+)
+
+
+def truth(kind: str, concepts: int, generator: np.random.Generator, draws: int = 1) -> np.ndarray:
+    """The criterion that each head really follows, shape (draws, concepts); −1 for none.
+
+    Head k is named for criterion k.
+    """
+    own = np.tile(np.arange(concepts), (draws, 1))
+    if kind == "swap":
+        own[:, :2] = [1, 0]
+    elif kind == "derangement":
+        own = (own + 1) % concepts
+    elif kind == "random":
+        own = np.argsort(generator.random(own.shape), axis=1)
+    elif kind == "nothing":
+        own[:] = -1
+    return own
+
+
+def label_wins(
+    generator: np.random.Generator,
+    draws: int,
+    *,
+    concepts: int = 4,
+    pairs: int = 100,
+    gap: float = 0.2,
+    kind: str = "correct",
+    shared: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Outcomes of targeted comparisons for one head a concept.
+
+    Parameters
+    ----------
+    concepts, pairs
+        Criteria, and comparisons of each (each of its own prompt).
+    gap
+        A head wins ½ + gap on the criterion that it follows and ½ on others.
+    kind
+        ``correct``; ``swap`` (the first two exchanged); ``derangement`` (every name wrong);
+        ``random`` (names dealt at random); ``nothing`` (no head follows any criterion).
+    shared
+        Share of comparisons in which all heads ask the same uniform variable: they then agree
+        as far as their win rates allow.
+
+    Returns
+    -------
+    won, criterion
+        0 or 1, shape (draws, comparisons, heads), and integers, shape (comparisons,).
+    """
+    criterion = np.repeat(np.arange(concepts), pairs)
+    follows = truth(kind, concepts, generator, draws)
+    rate = 0.5 + gap * (follows[:, None, :] == criterion[None, :, None])
+    chance = generator.random(rate.shape)
+    together = generator.random(rate.shape[:2]) < shared
+    chance = np.where(together[..., None], chance[..., :1], chance)
+    return (chance < rate).astype(float), criterion
+
+
+def label_world(
+    kind: str = "correct",
+    *,
+    concepts: int = 4,
+    pairs: int = 100,
+    gap: float = 0.2,
+    seed: int = 0,
+) -> xr.Dataset:
+    """One world of ``label_wins`` as a Run, its heads named ``planted-safety`` and so on."""
+    generator = np.random.default_rng(seed)
+    won, criterion = label_wins(generator, 1, concepts=concepts, pairs=pairs, gap=gap, kind=kind)
+    size = generator.exponential(1, won[0].shape)
+    score = np.zeros((2 * len(criterion), concepts))
+    score[::2] = np.where(won[0] > 0, size, -size)
+    names = list(NAMES[:concepts])
+    words = [names[c] for c in criterion]
+    return make_run(
+        score,
+        heads=[f"planted-{name}" for name in names],
+        concepts=names,
+        criterion=words,
+        subset=words,
+        name="stimuli/planted",
+    )
+
+
+def agreement_gaps(
+    generator: np.random.Generator,
+    draws: int,
+    *,
+    pairs: int = 200,
+    ratio: float = 0.85,
+    loading: float = 0.8,
+    sources: int = 2,
+) -> np.ndarray:
+    """Gaps of ``sources`` heads for each of two concepts, shape (draws, pairs, 2·sources).
+
+    g = loading · t + √(1 − loading²) · noise, where the two t correlate ``ratio``: r within a
+    concept is loading², across it ratio · loading², so HTMT is exactly ``ratio``.
+    """
+    trait = generator.standard_normal((draws, pairs, 2))
+    trait[..., 1] = ratio * trait[..., 0] + np.sqrt(1 - ratio**2) * trait[..., 1]
+    noise = generator.standard_normal((draws, pairs, 2 * sources))
+    return loading * np.repeat(trait, sources, axis=-1) + np.sqrt(1 - loading**2) * noise

@@ -1,0 +1,599 @@
+"""Disentanglement: are the heads separate, or one judgement under many names?
+
+``disentanglement_as_published``  Spearman of every two heads over all responses
+``disentanglement``               between items, within items and pooled, with intervals
+``clusters``                      which heads go together, and whether that is stable
+``factors``                       how many dimensions the heads have, by parallel analysis
+``overview``                      one row a kind, from the tables above
+
+*Kinds.* A score is what its prompt does to every response plus what the response does, so
+two heads can correlate because both like the same prompts (``between``) or because both
+prefer the same response to one prompt (``within``); ``pooled`` mixes the two. With G
+prompts, n responses and n_g of prompt g,
+
+    within  = Σ (s − s̄_g)(s − s̄_g)ᵀ / (n − G)
+    between = (MS_between − within) / n₀,   n₀ = (n − Σ n_g²/n) / (G − 1)
+
+(the analysis-of-variance estimators of covariance components; Searle, Casella and
+McCulloch 1992, chapter 3). With pairs, ``within`` is the second moment of the gaps, halved.
+Items that share a prompt are one here: the prompt is what was sampled.
+
+A head that can't be correlated keeps its rows, with NaN and a note that names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import stats as scipy_stats
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import squareform
+
+KINDS = ("pooled", "between", "within")
+FACTOR_KINDS = ("pooled", "within")
+THRESHOLD = 0.7
+GENERAL = 2 / 3  # share of the first component from which minor factors can't be seen
+PUBLISHED = "as published"
+NOT_NUMBERS = "scores that are not numbers"
+CONSTANT = "the same for all responses"
+FLAT = 1e-9  # share of the pooled variance below which there is none
+CHUNK = 4_000_000
+
+PAIR_COLUMNS = ["kind", "head", "other", "r", "low", "high", "r_length", "note"]
+CLUSTER_COLUMNS = ["kind", "head", "cluster", "size", "stability", "cophenetic", "position", "note"]
+FACTOR_COLUMNS = ["kind", "component", "eigenvalue", "share", "threshold", "kept", "noise"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Standardised scores sorted by prompt, with log length as last column.
+
+    Attributes
+    ----------
+    z
+        Shape (responses, heads + 1), mean 0 and variance 1; zeros where ``reason`` is set.
+    start, size
+        First row and number of rows of each prompt.
+    reason
+        For each head "" or why it can't be correlated.
+    """
+
+    z: np.ndarray
+    start: np.ndarray
+    size: np.ndarray
+    reason: list[str]
+
+    @property
+    def usable(self) -> np.ndarray:
+        """Positions of heads that vary."""
+        return np.flatnonzero([not reason for reason in self.reason])
+
+
+def prepare(run: xr.Dataset) -> Scores:
+    """The run's scores, ready for covariance components."""
+    hashes = run["prompt_hash"].values[run["item_of_response"].values]
+    _, prompt = np.unique(hashes, return_inverse=True)
+    order = np.argsort(prompt, kind="stable")
+    size = np.bincount(prompt)
+    length = np.log(np.maximum(run["n_response_tokens"].values, 1))
+    values = np.column_stack([run["score"].values.astype(float), length])[order]
+    reason = [_reason(column) for column in values.T]
+    dead = np.asarray([bool(text) for text in reason])
+    values[:, dead] = 0.0
+    values -= values.mean(axis=0)
+    spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.ones(values.shape[1])
+    z = values / np.where(dead | (spread == 0), 1.0, spread)
+    return Scores(z, np.cumsum(size) - size, size, reason[:-1])
+
+
+def _reason(column: np.ndarray) -> str:
+    if not np.isfinite(column).all():
+        return NOT_NUMBERS
+    return CONSTANT if len(column) < 2 or np.ptp(column) == 0 else ""
+
+
+def components(scores: Scores, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Covariances by kind, of the whole sample or of resamples of prompts.
+
+    Parameters
+    ----------
+    weight
+        How often each prompt is taken, shape (draws, prompts); once each by default.
+
+    Returns
+    -------
+    dict
+        For each kind a shape (draws, heads + 1, heads + 1); NaN where it isn't identified
+        (one prompt, or no prompt with two responses).
+    """
+    z, size = scores.z, scores.size.astype(float)
+    width = z.shape[1]
+    i, j = np.triu_indices(width)  # products are symmetric
+    if weight is None:
+        weight = np.ones((1, len(size)))
+    sums = np.add.reduceat(z, scores.start, axis=0)
+    squares = np.add.reduceat(z[:, i] * z[:, j], scores.start, axis=0)
+    means = sums[:, i] * sums[:, j] / size[:, None]
+    n, many = weight @ size, weight.sum(axis=1)
+    total = weight @ sums
+    centre = total[:, i] * total[:, j] / n[:, None]
+    raw, by_prompt = weight @ squares, weight @ means
+
+    def over(numerator, degrees):
+        return numerator / np.where(degrees > 0, degrees, np.nan)[:, None]
+
+    def square(flat):
+        out = np.empty((len(flat), width, width))
+        out[:, i, j] = out[:, j, i] = flat
+        return out
+
+    within = over(raw - by_prompt, n - many)
+    mean_size = (n - weight @ size**2 / n) / np.where(many > 1, many - 1, np.nan)
+    return {
+        "pooled": square(over(raw - centre, n - 1)),
+        "between": square(over(over(by_prompt - centre, many - 1) - within, mean_size)),
+        "within": square(within),
+    }
+
+
+def correlation(covariance: np.ndarray) -> np.ndarray:
+    """Correlations of the heads (the last column, length, left out); NaN cells without variance."""
+    return _correlation(covariance[..., :-1, :-1])
+
+
+def partial_correlation(covariance: np.ndarray) -> np.ndarray:
+    """Correlations of the heads given length: of C_ij − C_iL C_jL / C_LL.
+
+    Where length doesn't vary there is nothing to take out, and they are the plain ones.
+    """
+    with_length, own = covariance[..., :-1, -1], covariance[..., -1, -1]
+    varies = (own > FLAT)[..., None, None]
+    shared = with_length[..., :, None] * with_length[..., None, :]
+    shared = np.where(varies, shared / np.where(varies, own[..., None, None], 1.0), 0.0)
+    return _correlation(covariance[..., :-1, :-1] - shared)
+
+
+def _correlation(covariance: np.ndarray) -> np.ndarray:
+    variance = np.diagonal(covariance, axis1=-2, axis2=-1)
+    with np.errstate(invalid="ignore"):
+        sd = np.sqrt(np.where(variance > FLAT, variance, np.nan))
+    return covariance / (sd[..., :, None] * sd[..., None, :])
+
+
+def spearman(scores: np.ndarray) -> np.ndarray:
+    """Rank correlations, always (columns, columns): NaN cells where a column doesn't vary.
+
+    Checked against ``scipy.stats.spearmanr``, which gives a scalar for two columns and one
+    NaN for all when any is constant.
+    """
+    scores = np.asarray(scores, float)
+    usable = np.asarray([not _reason(column) for column in scores.T], dtype=bool)
+    out = np.full((scores.shape[1], scores.shape[1]), np.nan)
+    if usable.any():
+        ranks = scipy_stats.rankdata(scores[:, usable], axis=0)
+        out[np.ix_(usable, usable)] = np.corrcoef(ranks, rowvar=False)
+    return out
+
+
+def disentanglement_as_published(run: xr.Dataset) -> pd.DataFrame:
+    """Spearman over all responses of all prompts; a pair is flagged above .7.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a pair: ``head``, ``other``, ``rho``, ``flagged``, ``note``.
+    """
+    scores = run["score"].values.astype(float)
+    i, j, names = _pairs(run)
+    rho = spearman(scores)[i, j]
+    reason = [_reason(column) for column in scores.T]
+    return pd.DataFrame(
+        {
+            "head": names[i],
+            "other": names[j],
+            "rho": rho,
+            "flagged": np.abs(rho) > THRESHOLD,
+            "note": _pair_notes(i, j, names, reason),
+        }
+    )
+
+
+def disentanglement(run: xr.Dataset, *, draws: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Correlation of every two heads: pooled, between and within items.
+
+    Parameters
+    ----------
+    run
+        A Run; all its responses are used.
+    draws, seed
+        Resamples of prompts for the percentile intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a kind and pair: ``kind``, ``head``, ``other``, ``r`` with ``low`` and
+        ``high`` (95%), ``r_length`` (given log length in tokens, at the same level) and
+        ``note``. No rows for a single head.
+
+    Notes
+    -----
+    A between-item correlation is a ratio of estimated components and may fall outside ±1;
+    it is then set to ±1 and the note says so. An interval needs nine draws in ten to be
+    defined.
+    """
+    scores = prepare(run)
+    i, j, names = _pairs(run)
+    whole = components(scores)
+    drawn = _resampled(scores, draws, seed, i, j)
+    excuses = _pair_notes(i, j, names, scores.reason)
+    tables = []
+    for kind in KINDS:
+        raw = correlation(whole[kind])[0][i, j]
+        low, high = _quantiles(drawn[kind], (0.025, 0.975))
+        tables.append(
+            pd.DataFrame(
+                {
+                    "kind": kind,
+                    "head": names[i],
+                    "other": names[j],
+                    "r": np.clip(raw, -1, 1),
+                    "low": np.where(np.isnan(raw), np.nan, np.clip(low, -1, 1)),
+                    "high": np.where(np.isnan(raw), np.nan, np.clip(high, -1, 1)),
+                    "r_length": np.clip(partial_correlation(whole[kind])[0][i, j], -1, 1),
+                    "note": _notes(excuses, raw, low, kind),
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True)[PAIR_COLUMNS]
+
+
+def _resampled(scores: Scores, draws: int, seed: int, i, j) -> dict[str, np.ndarray]:
+    """Correlations of the pairs in each resample, shape (draws, pairs), by kind."""
+    parts: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
+    for weight in _weights(len(scores.size), draws, seed):
+        for kind, covariance in components(scores, weight).items():
+            parts[kind].append(correlation(covariance)[:, i, j])
+    return {kind: np.concatenate(part) for kind, part in parts.items()}
+
+
+def _weights(prompts: int, draws: int, seed: int):
+    """How often each prompt is taken in each draw, in chunks of draws."""
+    generator = np.random.default_rng(seed)
+    step = max(1, CHUNK // prompts)
+    for first in range(0, draws, step):
+        share = np.full(prompts, 1 / prompts)
+        yield generator.multinomial(prompts, share, size=min(step, draws - first)).astype(float)
+
+
+def _quantiles(drawn: np.ndarray, levels: tuple[float, float]) -> list[np.ndarray]:
+    """Quantiles of each column over its defined draws; NaN where a tenth isn't defined."""
+    ordered = np.sort(drawn, axis=0)  # NaN sorts last
+    defined = np.isfinite(drawn).sum(axis=0)
+    column = np.arange(drawn.shape[1])
+    out = []
+    for level in levels:
+        place = level * np.maximum(defined - 1, 0)
+        below = np.floor(place).astype(int)
+        above = np.minimum(below + 1, np.maximum(defined - 1, 0))
+        part = place - below
+        value = ordered[below, column] * (1 - part) + ordered[above, column] * part
+        out.append(np.where(defined >= 0.9 * len(drawn), value, np.nan))
+    return out
+
+
+def _pairs(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    names = run["head"].values.astype(object)
+    i, j = np.triu_indices(len(names), 1)
+    return i, j, names
+
+
+def _pair_notes(i, j, names, reason) -> list[str]:
+    told = [f"{name}: {text}" if text else "" for name, text in zip(names, reason, strict=True)]
+    return ["; ".join(filter(None, (told[a], told[b]))) for a, b in zip(i, j, strict=True)]
+
+
+def _notes(excuses, raw, low, kind) -> list[str]:
+    level = {"pooled": "", "between": " between items", "within": " within items"}[kind]
+    return np.select(
+        [
+            np.asarray([bool(text) for text in excuses], dtype=bool),
+            np.isnan(raw),
+            np.abs(raw) > 1 + 1e-9,
+            np.isnan(low),
+        ],
+        [
+            np.asarray(excuses, dtype=object),
+            f"no variance{level}",
+            "estimated beyond ±1, set to it",
+            f"no interval: too little variance{level}",
+        ],
+        "",
+    ).tolist()
+
+
+def average_linkage(distance: np.ndarray, height: float) -> np.ndarray:
+    """Average-linkage clusters of many distance matrices at once, cut at a height.
+
+    Parameters
+    ----------
+    distance
+        Shape (draws, heads, heads), symmetric.
+    height
+        Clusters whose mean distance is at most this are merged.
+
+    Returns
+    -------
+    numpy.ndarray
+        Labels from 0, with gaps, shape (draws, heads).
+
+    Notes
+    -----
+    Sokal and Michener (1958): the two nearest clusters are merged and their distances
+    averaged by size. Loops over merges, not over draws. Checked against
+    ``scipy.cluster.hierarchy.fcluster(linkage(…, "average"), …, "distance")``.
+    """
+    d = np.array(distance, float)
+    draws, heads, _ = d.shape
+    d[:, np.arange(heads), np.arange(heads)] = np.inf
+    size = np.ones((draws, heads))
+    labels = np.tile(np.arange(heads), (draws, 1))
+    every = np.arange(draws)
+    for _ in range(heads - 1):
+        i, j = np.divmod(d.reshape(draws, -1).argmin(axis=1), heads)
+        row = np.flatnonzero(d[every, i, j] <= height)
+        if not len(row):
+            break
+        i, j = i[row], j[row]
+        a, b = size[row, i][:, None], size[row, j][:, None]
+        merged = (a * d[row, i] + b * d[row, j]) / (a + b)
+        d[row, i], d[row, :, i] = merged, merged
+        d[row, i, i] = np.inf
+        d[row, j], d[row, :, j] = np.inf, np.inf
+        size[row, i] += size[row, j]
+        labels[row] = np.where(labels[row] == j[:, None], i[:, None], labels[row])
+    return labels
+
+
+def clusters(
+    run: xr.Dataset, *, threshold: float = THRESHOLD, draws: int = 500, seed: int = 0
+) -> pd.DataFrame:
+    """Heads that go together: average linkage on 1 − |r|, cut at 1 − ``threshold``.
+
+    Parameters
+    ----------
+    threshold
+        Mean |r| of two clusters from which they are one.
+    draws, seed
+        Resamples of prompts.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a kind and head: ``cluster`` (from 1; 0 for a head without a correlation),
+        ``size``, ``stability`` (mean over resamples of the Jaccard index with the most
+        similar cluster found there; Hennig 2007), ``cophenetic`` (correlation of the tree's
+        distances with the real ones, one number a kind), ``position`` (along the tree, for
+        drawing) and ``note``.
+
+    Notes
+    -----
+    ``cophenetic`` needs three heads. Checked against ``scipy.cluster.hierarchy``.
+    """
+    scores = prepare(run)
+    names = run["head"].values
+    matrices = {kind: correlation(c)[0] for kind, c in components(scores).items()}
+    height = 1 - threshold + 1e-12
+    found = {kind: _linked(matrices[kind], height) for kind in KINDS}
+    jaccard: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
+    for weight in _weights(len(scores.size), draws, seed):
+        for kind, covariance in components(scores, weight).items():
+            used, label = found[kind][:2]
+            if len(used):
+                r = np.nan_to_num(correlation(covariance)[:, used][:, :, used])
+                again = average_linkage(1 - np.abs(np.clip(r, -1, 1)), height)
+                jaccard[kind].append(_jaccard(label, again))
+    tables = []
+    for kind in KINDS:
+        used, label, cophenetic, position = found[kind]
+        table = pd.DataFrame({"kind": kind, "head": names, "cluster": 0, "size": 0})
+        table["stability"], table["cophenetic"] = np.nan, cophenetic
+        table["position"] = np.arange(len(names)) + len(names)
+        table["note"] = [reason or f"no variance {kind}" for reason in scores.reason]
+        if len(used):
+            table.loc[used, "cluster"] = label + 1
+            table.loc[used, "size"] = np.bincount(label)[label]
+            table.loc[used, "stability"] = np.concatenate(jaccard[kind]).mean(axis=0)[label]
+            table.loc[used, "position"] = position
+            table.loc[used, "note"] = ""
+        table["position"] = table["position"].rank().astype(int) - 1
+        tables.append(table[CLUSTER_COLUMNS])
+    return pd.concat(tables, ignore_index=True)
+
+
+def _linked(r: np.ndarray, height: float):
+    """Heads with correlations, their labels from 0 along the tree, its fit, its leaf order."""
+    used = np.flatnonzero(np.isfinite(np.diagonal(r)))
+    if len(used) < 2:
+        return used, np.zeros(len(used), int), np.nan, np.zeros(len(used), int)
+    distance = 1 - np.abs(np.clip(r[np.ix_(used, used)], -1, 1))
+    np.fill_diagonal(distance, 0)
+    flat = squareform(distance, checks=False)
+    tree = hierarchy.linkage(flat, "average", optimal_ordering=True)
+    leaves = hierarchy.leaves_list(tree)
+    position = np.argsort(leaves)
+    label = hierarchy.fcluster(tree, height, "distance")
+    label[leaves] = pd.factorize(label[leaves])[0]  # from 0 along the tree
+    tree_distance = hierarchy.cophenet(tree)
+    varied = len(flat) > 1 and np.ptp(flat) > 0 and np.ptp(tree_distance) > 0
+    cophenetic = np.corrcoef(tree_distance, flat)[0, 1] if varied else np.nan
+    return used, label, cophenetic, position
+
+
+def _jaccard(label: np.ndarray, again: np.ndarray) -> np.ndarray:
+    """Best Jaccard index of each cluster in each draw, shape (draws, clusters)."""
+    heads = len(label)
+    member = (label[:, None] == np.arange(label.max() + 1)).astype(float)
+    drawn = (again[:, :, None] == np.arange(heads)).astype(float)
+    shared = np.einsum("dhc,hs->dcs", drawn, member)
+    union = drawn.sum(axis=1)[:, :, None] + member.sum(axis=0) - shared
+    return (shared / union).max(axis=1)
+
+
+def factors(
+    run: xr.Dataset, *, draws: int = 500, seed: int = 0, level: float = 0.95
+) -> pd.DataFrame:
+    """Eigenvalues of the heads' correlations against those of unrelated heads.
+
+    Horn's (1965) parallel analysis with a null that keeps what is not about heads: each
+    head's prompts trade places as wholes, independently of the other heads and only with
+    prompts of as many responses, and the responses of a prompt are rotated by a random
+    step. So each head keeps its distribution and how alike its responses to one prompt
+    are. (A null of independent rows, as is usual, takes that likeness for factors.)
+
+    Parameters
+    ----------
+    draws, seed
+        Of the null.
+    level
+        Quantile of the null's k-th eigenvalue that the k-th must exceed.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``kind`` (pooled, within), ``component`` (from 1), ``eigenvalue``, ``share`` (of
+        the variance), ``threshold``, ``kept`` (it and all before it exceed theirs) and
+        ``noise`` (mean |r| of unrelated heads). No rows with fewer than two heads that
+        vary.
+
+    Notes
+    -----
+    The eigenvalues sum to the number of heads, so a strong general factor pushes all others
+    below any threshold: with it at .7 of the variance, five planted blocks can't be seen.
+    """
+    scores = prepare(run)
+    z = scores.z[:, scores.usable]
+    if z.shape[1] < 2:
+        return pd.DataFrame(columns=FACTOR_COLUMNS)
+    group = np.repeat(np.arange(len(scores.size)), scores.size)
+    mean = np.add.reduceat(z, scores.start, axis=0) / scores.size[:, None]
+    values = np.stack([z, z - mean[group]])
+    scale = np.sqrt((values**2).sum(axis=1, keepdims=True))
+    alive = scale > np.sqrt(FLAT * len(z))
+    values = np.where(alive, values / np.where(alive, scale, 1.0), 0.0)
+    null = _permuted_correlations(values, scores, draws, seed)
+    tables = []
+    for kind, own, r, some in zip(FACTOR_KINDS, values, null, alive[:, 0], strict=True):
+        if some.sum() < 2:
+            continue
+        r = r[:, some][:, :, some]
+        observed = np.linalg.eigvalsh(own[:, some].T @ own[:, some])[::-1]
+        threshold = np.quantile(np.linalg.eigvalsh(r)[:, ::-1], level, axis=0)
+        i, j = np.triu_indices(len(observed), 1)
+        tables.append(
+            pd.DataFrame(
+                {
+                    "kind": kind,
+                    "component": np.arange(1, len(observed) + 1),
+                    "eigenvalue": observed,
+                    "share": observed / len(observed),
+                    "threshold": threshold,
+                    "kept": np.logical_and.accumulate(observed > threshold),
+                    "noise": np.abs(r[:, i, j]).mean(),
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=FACTOR_COLUMNS)
+
+
+def _permuted_correlations(values: np.ndarray, scores: Scores, draws: int, seed: int):
+    """Correlations after whole prompts traded places, shape (kinds, draws, heads, heads).
+
+    ``values`` has shape (kinds, rows, heads); the kinds share each permutation.
+    """
+    generator = np.random.default_rng(seed)
+    kinds, rows, heads = values.shape
+    out = np.zeros((kinds, draws, heads, heads))
+    step = max(1, CHUNK // (rows * heads))
+    for size in np.unique(scores.size):
+        starts = scores.start[scores.size == size]
+        many = len(starts)
+        # every rotation of every prompt, a row each, head after head
+        turn = (np.arange(size)[:, None] + np.arange(size)) % size
+        index = (starts[:, None, None] + turn).reshape(-1, size)
+        rotated = values[:, index].transpose(0, 3, 1, 2).reshape(kinds, -1, size)
+        first = np.arange(heads, dtype=np.int32)[:, None] * (many * size)
+        place = np.arange(many, dtype=np.int32) * size
+        for begin in range(0, draws, step):
+            shape = (min(step, draws - begin), heads, many)
+            source = generator.permuted(np.broadcast_to(place, shape), axis=-1)
+            source += first + generator.integers(0, size, shape, dtype=np.int32)
+            for kind in range(kinds):
+                moved = rotated[kind].take(source, axis=0).reshape(*shape[:2], -1)
+                out[kind, begin : begin + shape[0]] += moved @ moved.swapaxes(1, 2)
+    return out
+
+
+def participation_ratio(r: np.ndarray) -> float:
+    """Effective number of heads, (Σλ)²/Σλ², from the correlations of pairs of K heads.
+
+    Parameters
+    ----------
+    r
+        Of the K(K − 1)/2 pairs. K²/(K + 2Σr²): K for unrelated heads, 1 for copies.
+    """
+    heads = (1 + np.sqrt(1 + 8 * len(r))) / 2
+    return float(heads**2 / (heads + 2 * (np.asarray(r) ** 2).sum()))
+
+
+def overview(
+    published: pd.DataFrame, pairs: pd.DataFrame, groups: pd.DataFrame, found: pd.DataFrame
+) -> pd.DataFrame:
+    """One row a kind, the published one first.
+
+    Parameters
+    ----------
+    published, pairs, groups, found
+        From ``disentanglement_as_published``, ``disentanglement``, ``clusters``, ``factors``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``kind``, ``heads`` (with a correlation), ``mean_abs_r``, ``mean_abs_r_length``,
+        ``noise`` (mean |r| that unrelated heads would show), ``flagged`` (pairs above .7),
+        ``effective`` (number of heads by participation ratio), ``factors``, ``first``
+        (share of the first component), ``clusters``, ``cophenetic`` and ``note``. NaN where
+        a kind has no such number.
+    """
+    given = {PUBLISHED: published.rename(columns={"rho": "r"})}
+    given |= {kind: pairs[pairs["kind"] == kind] for kind in KINDS}
+    rows = []
+    for kind, table in given.items():
+        known = table[table["r"].notna()]
+        r = known["r"].to_numpy()
+        some = len(r) > 0
+        row = {"kind": kind, "heads": len({*known["head"], *known["other"]})}
+        row["mean_abs_r"] = np.abs(r).mean() if some else np.nan
+        length = known["r_length"].abs().mean() if some and "r_length" in known else np.nan
+        row["mean_abs_r_length"] = length
+        row["flagged"] = int((np.abs(r) > THRESHOLD).sum())
+        row["effective"] = participation_ratio(r) if some else np.nan
+        eigen, tree = found[found["kind"] == kind], groups[groups["kind"] == kind]
+        row["noise"] = eigen["noise"].iloc[0] if len(eigen) else np.nan
+        row["factors"] = float(eigen["kept"].sum()) if len(eigen) else np.nan
+        row["first"] = eigen["share"].iloc[0] if len(eigen) else np.nan
+        row["clusters"] = float(tree["cluster"].max()) if some and len(tree) else np.nan
+        row["cophenetic"] = tree["cophenetic"].iloc[0] if some and len(tree) else np.nan
+        row["note"] = _overview_note(row, some)
+        rows.append(row)
+    columns = ["kind", "heads", "mean_abs_r", "mean_abs_r_length", "noise", "flagged", "effective"]
+    return pd.DataFrame(rows)[[*columns, "factors", "first", "clusters", "cophenetic", "note"]]
+
+
+def _overview_note(row: dict, some: bool) -> str:
+    if not some:
+        return "no two heads to compare"
+    hidden = row["heads"] > 3 and row["first"] >= GENERAL
+    return "minor factors can't be seen" if hidden else ""

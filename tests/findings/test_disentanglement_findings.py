@@ -1,0 +1,53 @@
+"""Sentences say what the disentanglement tables hold, and nothing without them."""
+
+import numpy as np
+import pytest
+
+from lib.findings import disentanglement as findings
+from lib.planted import disentanglement as planted
+from lib.planted import make_run
+from lib.stats import disentanglement as stats
+
+
+def told(run) -> str:
+    published, pairs = stats.disentanglement_as_published(run), stats.disentanglement(run, draws=99)
+    groups, found = stats.clusters(run, draws=20), stats.factors(run, draws=99)
+    overview = stats.overview(published, pairs, groups, found)
+    sentences = findings.disentanglement(overview, pairs, groups)
+    sentences += findings.published(overview, published)
+    assert all(isinstance(value, str) for value in findings.glued(overview).values())
+    assert all(sentence.endswith(".") and "nan" not in sentence for sentence in sentences)
+    return " ".join(sentences)
+
+
+def test_copies_go_together_and_the_constant_head_is_named():
+    text = told(planted.copies_world())
+    assert "constant can't be compared with any head: the same for all responses." in text
+    assert "original, copy, opposite go together (stability 1.00)" in text
+    assert "3 of 10 pairs lie above 0.7" in text
+
+
+def test_opposite_signs_between_and_within_are_told():
+    assert "1 pairs have opposite signs" not in told(planted.blocks_world(pairs=100))
+    assert "opposite signs between and within items: first and second" in told(
+        planted.levels_world(pairs=500)
+    )
+
+
+def test_a_hidden_factor_count_is_called_a_lower_bound():
+    assert "minor factors can't be seen" in told(planted.blocks_world(general=0.7))
+    assert "minor factors" not in told(planted.blocks_world(general=0.3))
+
+
+def test_what_length_takes_away_is_told():
+    assert "goes when length is held fixed" in told(planted.length_world())
+
+
+@pytest.mark.parametrize("shape", [(40, 1), (2, 2), (2, 1)])
+def test_without_two_heads_or_two_items_no_number_is_told(shape):
+    told(make_run(np.random.default_rng(0).standard_normal(shape)))
+
+
+def test_heads_of_nothing_but_nan_are_named():
+    text = told(make_run(np.full((20, 2), np.nan)))
+    assert "head_0" in text and "no two heads to compare" in text

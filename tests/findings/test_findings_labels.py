@@ -1,0 +1,96 @@
+"""Sentences on labels and protocols say what the tables hold, and what they can't say."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lib.findings import labels as on_labels
+from lib.findings import protocols as on_protocols
+from lib.planted.labels import agreement_gaps, label_world
+from lib.planted.protocols import protocol_world
+from lib.planted.worlds import make_run
+from lib.stats import labels, protocols
+
+
+def run_of(gaps, heads):
+    score = np.zeros((2 * len(gaps), gaps.shape[1]))
+    score[::2] = gaps
+    words = ["safety"] * len(gaps)
+    return make_run(score, heads=heads, criterion=words, subset=words, name="stimuli/planted")
+
+
+def test_exchanged_names_are_told_with_their_numbers():
+    check = labels.label_check(label_world("swap", pairs=200))
+    told = " ".join(on_labels.labels(check))
+    pair = check.pairs[check.pairs["wrong"]].iloc[0]
+    assert "Of 4 heads whose claim could be tested, 2 get their own" in told
+    assert (
+        "The names of planted-safety (safety) and planted-helpfulness (helpfulness) fit better "
+        f"exchanged (difference {pair.delta:.3f}, at least {pair.low:.3f}"
+    ) in told
+    assert on_labels.glued(check)["wrong"] == "planted-safety, planted-helpfulness"
+
+
+def test_right_names_are_not_called_wrong_and_power_is_told():
+    check = labels.label_check(label_world("correct", pairs=200))
+    told = " ".join(on_labels.labels(check))
+    assert "No name is called wrong" in told and "with power" in told
+    assert "fit better than random ones would (p = 0.042; the smallest p" in told
+    assert on_labels.glued(check)["wrong"] == "none"
+
+
+def test_a_single_head_gets_a_sentence():
+    check = labels.label_check(run_of(np.ones((9, 1)), ["safety"]))
+    first, own, *_ = on_labels.labels(check)
+    assert first.startswith("No name could be tested against others")
+    assert own.startswith("safety wins 1.000")
+    assert on_labels.centred(check)[0] == first
+    assert on_labels.glued(check)["p"] == "–"
+
+
+def test_heads_that_claim_nothing_are_named():
+    check = labels.label_check(run_of(np.ones((9, 2)), ["safety", "mystery"]))
+    assert "Not tested (claims none of the concepts): mystery." in on_labels.labels(check)
+
+
+def test_agreement_is_told_by_verdict():
+    (gaps,) = agreement_gaps(np.random.default_rng(0), 1, ratio=0.2, pairs=400)
+    names = ["x-safety", "y-safety", "x-verbosity", "y-verbosity"]
+    (told,) = on_labels.agreement(labels.mtmm(run_of(gaps, names), draws=200))
+    assert "agree within each and differ from each other (HTMT 0." in told
+    (none,) = on_labels.agreement(labels.mtmm(run_of(gaps[:, :1], names[:1]), draws=20))
+    assert "No concept has heads from two sources" in none
+
+
+def findings(kind, **options):
+    runs = protocol_world(kind, **options)
+    components = protocols.variance_components(runs, draws=200)
+    return on_protocols.protocols(protocols.protocol_matrix(runs), components), components
+
+
+def test_heads_that_change_sides_and_the_interaction_are_told():
+    told, components = findings("interaction", sd=1.0, heads=3, protocols=3, prompts=200)
+    text = " ".join(told)
+    assert "goes with people on" in text and "against them on" in text
+    row = components[components["component"] == "interaction"].iloc[0]
+    assert f"{row.share:.0%} [{row.share_low:.0%}, {row.share_high:.0%}] of the variance is" in text
+    assert "This is about the 3 protocols at hand" in text
+
+
+def test_many_protocols_need_no_such_caution():
+    told, _ = findings("main", protocols=8, prompts=30)
+    assert not any("at hand" in sentence for sentence in told)
+
+
+def test_without_variance_there_are_no_shares():
+    for seed in range(10):
+        told, components = findings("zero", heads=3, protocols=3, prompts=40, seed=seed)
+        if components["share"].isna().all():
+            break
+    assert any("no shares to tell" in sentence for sentence in told)
+    assert on_protocols.glued(components)["share-head"] == "–"
+
+
+def test_one_protocol_gets_a_sentence():
+    told, _ = findings("zero", protocols=1)
+    assert any("needs two heads and two protocols" in sentence for sentence in told)

@@ -1,0 +1,116 @@
+"""Sentences carry the table's own numbers, and say why where there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lib.findings import gating as gating_says
+from lib.findings import model as model_says
+from lib.findings import separability as separability_says
+from lib.planted import make_run
+from lib.planted.gating import gating_world
+from lib.planted.separability import separability_world
+from lib.stats import gating, separability, weights
+
+
+def told_of(run) -> list[str]:
+    return separability_says.takeaways(
+        separability.separability_as_published(run),
+        separability.ceiling(run),
+        separability.probes(run, repeats=1, flips=5),
+        separability.readout(run, repeats=1, flips=5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "probe", "loss"),
+    [
+        ("not read out", "can be read from the state", "claims loses part of helpfulness"),
+        ("head equals concept", "can be read from the state", "no loss was found"),
+        ("absent", "was not found in the state", "has nothing to lose"),
+    ],
+)
+def test_each_world_is_told_as_it_is(kind, probe, loss):
+    text = " ".join(told_of(separability_world(kind, pairs=1500)))
+    assert probe in text
+    assert loss in text
+
+
+def test_numbers_are_the_tables():
+    losses = separability.readout(separability_world("not read out", pairs=400), repeats=1)
+    row = losses.iloc[0]
+    (sentence,) = separability_says.readout(losses)
+    assert f"{row['loss']:.3f} [{row['low']:.3f}, {row['high']:.3f}]" in sentence
+    assert separability_says.family(losses) == [
+        "Probes are corrected by Holm over 1 concepts, readout losses over 1."
+    ]
+
+
+def test_too_little_data_is_said_to_be_too_little():
+    world = separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4)
+    (sentence,) = separability_says.readout(separability.readout(world, repeats=1))
+    assert "not measurable" in sentence
+    assert "150 comparisons" in sentence
+
+
+def test_without_states_there_is_a_reason_in_every_sentence():
+    run = separability_world("absent", pairs=20)
+    run["hidden"].values[:] = np.nan
+    told = told_of(run)
+    assert len(told) == 3
+    assert all("no states were kept" in sentence for sentence in told)
+
+
+def gated(run) -> list[str]:
+    functions = (gating.identity, gating.coefficients, gating.entropy)
+    tables = [function(run) for function in functions]
+    return gating_says.takeaways(*tables, gating.rules(run), gating.debiasing(run))
+
+
+def test_a_gate_that_is_worth_something_is_told_so():
+    run = gating_world(pairs=800)
+    text = " ".join(gated(run))
+    assert "The score is the sum" in text
+    assert "verbosity counts against a response" in text
+    for rule in ("gate's mean", "uniform", "ridge"):
+        assert f"It gains on {rule}" in text
+    assert "verbosity is taken out of 2 of 2 other heads" in text
+    assert gating_says.family(gating.rules(run)) == [
+        "Gains are corrected by Holm over 12 comparisons of the gate with a rule."
+    ]
+
+
+def test_no_gate_is_one_sentence():
+    (sentence,) = gated(make_run(np.zeros((20, 2))))
+    assert sentence.startswith("This model has no gate")
+
+
+def test_bad_numbers_in_a_gated_run_are_said_and_not_counted():
+    run = gating_world(pairs=40)
+    run["score"].values[0, 0] = np.nan
+    run["gate"].values[0] = np.nan
+    text = " ".join(gated(run))
+    assert "scores that are not numbers" in text
+    assert "nan" not in text
+
+
+def test_a_model_is_told_by_its_heads_weights_and_card(tiny_model):
+    heads = weights.heads(tiny_model)
+    cosines = weights.cosines(tiny_model.weight, heads["head"].tolist())
+    scores, combined = weights.scores({}), weights.combined({})
+    told = model_says.takeaways(heads, cosines, scores, combined)
+    assert told[0] == "2 heads; the names of 2 have a source."
+    assert "second" in told[1]
+    assert any("first and second" in sentence for sentence in told)
+    assert told[-1] == "This model carries no card of scores."
+
+
+def test_one_head_has_no_cosine_to_tell():
+    names = ["only"]
+    heads = weights.norms(np.ones((1, 3)), names).assign(source="unnamed", concept="")
+    told = model_says.takeaways(
+        heads, weights.cosines(np.ones((1, 3)), names), weights.scores({}), weights.combined({})
+    )
+    assert told[0] == "1 head; the names of 0 have a source."
+    assert "There are no two heads whose weights could be compared." in told

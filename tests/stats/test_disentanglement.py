@@ -1,0 +1,282 @@
+"""Disentanglement: levels are told apart, factors counted, and no head breaks the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats as scipy_stats
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import squareform
+
+from lib.planted import disentanglement as planted
+from lib.planted import make_run
+from lib.stats import disentanglement as dis
+
+HAND = np.array([[3.0, 1.0], [1.0, 2.0], [6.0, 5.0], [4.0, 8.0], [2.0, 0.0], [2.0, 2.0]])
+
+
+def cell(table: pd.DataFrame, kind: str, head: str, other: str) -> pd.Series:
+    names = {head, other}
+    found = table[(table["kind"] == kind) & table["head"].isin(names) & table["other"].isin(names)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def whole(run, draws=50):
+    published, pairs = dis.disentanglement_as_published(run), dis.disentanglement(run, draws=draws)
+    groups, found = dis.clusters(run, draws=draws), dis.factors(run, draws=draws)
+    return published, pairs, groups, found, dis.overview(published, pairs, groups, found)
+
+
+# ---- Components of covariance ----
+
+
+def test_components_by_hand():
+    """Three pairs of head 0: means 2, 5, 2; within (1+1+1+1+0+0)/3; MS_between 2·6/2 = 6."""
+    scores = dis.prepare(make_run(HAND))
+    scale = HAND.std(axis=0, ddof=1)
+    found = {k: c[0, :2, :2] * np.outer(scale, scale) for k, c in dis.components(scores).items()}
+    within = 4 / 3
+    assert found["within"][0, 0] == pytest.approx(within)
+    assert found["between"][0, 0] == pytest.approx((6 - within) / 2)
+    # products of the heads' deviations: (1)(−.5)·2 + (1)(−1.5)·2 + 0 = −4, over 3
+    assert found["within"][0, 1] == pytest.approx(-4 / 3)
+    assert found["pooled"] == pytest.approx(np.cov(HAND.T))
+
+
+def test_within_is_the_second_moment_of_gaps_halved():
+    generator = np.random.default_rng(0)
+    score = generator.standard_normal((40, 3)).astype(np.float32)
+    gaps = score[::2] - score[1::2]
+    run = make_run(score)
+    found = dis.components(dis.prepare(run))["within"][0, :3, :3]
+    scale = score.std(axis=0, ddof=1)
+    assert found == pytest.approx(gaps.T @ gaps / 2 / 20 / np.outer(scale, scale), abs=1e-6)
+
+
+def test_unequal_prompts_match_the_one_way_analysis_of_variance():
+    generator = np.random.default_rng(1)
+    prompt = [0, 0, 0, 1, 2, 2, 3]  # items that share a prompt are one: sizes 6, 2, 4, 2
+    score = generator.standard_normal((14, 2))
+    run = make_run(score, prompt=prompt)
+    scores = dis.prepare(run)
+    z = scores.z[:, 0]
+    groups = np.split(z, scores.start[1:])
+    f = scipy_stats.f_oneway(*groups).statistic
+    within = sum(((g - g.mean()) ** 2).sum() for g in groups) / (14 - 4)
+    n0 = (14 - (36 + 4 + 16 + 4) / 14) / 3
+    found = dis.components(scores)
+    assert found["within"][0, 0, 0] == pytest.approx(within)
+    assert found["between"][0, 0, 0] == pytest.approx((f * within - within) / n0)
+
+
+def test_a_resample_equals_the_data_repeated():
+    run = planted.blocks_world(pairs=6, blocks=2)
+    weight = np.array([[2.0, 0, 1, 3, 0, 0]])
+    scores = dis.prepare(run)
+    rows = np.concatenate([[2 * g, 2 * g + 1] for g in (0, 0, 2, 3, 3, 3)])
+    repeated = dis.Scores(scores.z[rows], np.arange(0, 12, 2), np.full(6, 2), scores.reason)
+    for kind, covariance in dis.components(scores, weight).items():
+        assert covariance == pytest.approx(dis.components(repeated)[kind], abs=1e-12)
+
+
+def test_levels_that_cancel_when_pooled_are_told_apart():
+    run = planted.levels_world()
+    table = dis.disentanglement(run, draws=300)
+    pooled, between, within = (
+        cell(table, kind, "first", "second") for kind in ("pooled", "between", "within")
+    )
+    assert pooled["low"] < 0 < pooled["high"]
+    assert between["low"] < 0.8 < between["high"]
+    assert within["low"] < -0.8 < within["high"]
+
+
+def test_heads_that_only_share_length_part_when_it_is_held_fixed():
+    row = cell(dis.disentanglement(planted.length_world(), draws=20), "within", "first", "second")
+    assert row["r"] == pytest.approx(0.5, abs=0.05)
+    assert row["r_length"] == pytest.approx(0, abs=0.1)
+
+
+def test_the_partial_correlation_is_that_of_residuals():
+    run = planted.length_world(pairs=50)
+    scores = dis.prepare(run)
+    x = np.column_stack([np.ones(100), scores.z[:, 2]])
+    residual = scores.z[:, :2] - x @ np.linalg.lstsq(x, scores.z[:, :2], rcond=None)[0]
+    found = dis.partial_correlation(dis.components(scores)["pooled"])[0, 0, 1]
+    assert found == pytest.approx(np.corrcoef(residual.T)[0, 1])
+
+
+def test_intervals_cover_the_planted_value():
+    """60 worlds, 95% intervals: fewer than 51 would happen once in 2,000."""
+    covered = 0
+    for seed in range(60):
+        run = planted.levels_world(pairs=150, seed=seed)
+        row = cell(dis.disentanglement(run, draws=200, seed=seed), "within", "first", "second")
+        covered += row["low"] <= -0.8 <= row["high"]
+    assert covered >= 51
+
+
+# ---- As published ----
+
+
+def test_spearman_is_scipys():
+    scores = np.random.default_rng(2).integers(0, 5, (30, 4)).astype(float)
+    assert dis.spearman(scores) == pytest.approx(scipy_stats.spearmanr(scores).statistic)
+
+
+def test_two_columns_give_a_matrix_and_a_constant_one_only_its_own_cells():
+    scores = np.array([[1.0, 5, 3], [2, 5, 1], [3, 5, 2]])
+    assert dis.spearman(scores[:, :2]).shape == (2, 2)
+    found = dis.spearman(scores)
+    assert np.isnan(found[1]).all() and np.isnan(found[:, 1]).all()
+    assert found[0, 2] == pytest.approx(-0.5)
+
+
+def test_published_flags_pairs_above_the_threshold():
+    table = dis.disentanglement_as_published(planted.copies_world())
+    flagged = table[table["flagged"]][["head", "other"]].values.tolist()
+    assert flagged == [["original", "copy"], ["original", "opposite"], ["copy", "opposite"]]
+
+
+# ---- Factors ----
+
+
+@pytest.mark.parametrize("general", [0.0, 0.3, 0.5])
+def test_five_blocks_are_found_under_a_general_factor(general):
+    run = planted.blocks_world(general=general)
+    table = dis.factors(run, draws=200)
+    assert table.groupby("kind")["kept"].sum().to_dict() == {"pooled": 5, "within": 5}
+    groups = dis.clusters(run, draws=20)
+    for _, rows in groups.groupby("kind"):
+        block = rows["head"].str.split(" head").str[0]
+        assert rows["cluster"].nunique() == 5
+        assert rows.groupby(block)["cluster"].nunique().eq(1).all()
+
+
+def test_a_dominant_general_factor_hides_blocks_and_the_table_says_so():
+    overview = whole(planted.blocks_world(general=0.7))[-1].set_index("kind")
+    assert overview.loc["pooled", "factors"] < 5
+    assert overview.loc["pooled", "note"] == "minor factors can't be seen"
+
+
+def test_unrelated_heads_show_a_factor_in_few_worlds():
+    """At a true rate of .05, more than 8 of 60 would happen once in 700."""
+    worlds = [planted.independent_world(pairs=80, heads=6, seed=seed) for seed in range(60)]
+    tables = [dis.factors(world, draws=200) for world in worlds]
+    for kind in dis.FACTOR_KINDS:
+        found = sum(table[table["kind"] == kind]["kept"].any() for table in tables)
+        assert found <= 8
+
+
+def test_a_null_of_independent_rows_would_find_false_factors():
+    """What whole items are for: 40 prompts asked 10 times, and no head related to another."""
+    generator = np.random.default_rng(3)
+    prompt = np.repeat(np.arange(40), 5)
+    score = np.repeat(generator.standard_normal((40, 10)), 10, axis=0)
+    score = score + 0.3 * generator.standard_normal(score.shape)
+    clustered = make_run(score, prompt=prompt)
+    separate = make_run(score)  # the same rows, each pair taken for a prompt of its own
+    assert not dis.factors(clustered, draws=200)["kept"].any()
+    assert dis.factors(separate, draws=200).query("kind == 'pooled'")["kept"].sum() >= 2
+
+
+def test_the_null_keeps_each_heads_variance_and_moves_only_like_prompts():
+    run = make_run(HAND, prompt=[0, 0, 1])
+    scores = dis.prepare(run)
+    values = scores.z[None, :, :2] / np.sqrt(5)
+    r = dis._permuted_correlations(values, scores, 200, 0)[0]
+    assert r[:, 0, 0] == pytest.approx(1) and r[:, 1, 1] == pytest.approx(1)
+    # prompts of sizes 4 and 2 can't trade places: 4·2 rotations of one head, as many of the other
+    assert len(np.unique(r[:, 0, 1].round(9))) <= 8
+
+
+def test_participation_ratio_by_hand():
+    assert dis.participation_ratio(np.zeros(6)) == 4
+    assert dis.participation_ratio(np.ones(6)) == 1
+    eigenvalues = np.array([1.5, 0.5])
+    assert dis.participation_ratio([0.5]) == pytest.approx(4 / (eigenvalues**2).sum())
+
+
+# ---- Clusters ----
+
+
+def test_batched_average_linkage_is_scipys():
+    generator = np.random.default_rng(4)
+    points = generator.standard_normal((40, 9, 3))
+    distance = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1)
+    found = dis.average_linkage(distance, 1.8)
+    for d, label in zip(distance, found, strict=True):
+        tree = hierarchy.linkage(squareform(d, checks=False), "average")
+        expected = hierarchy.fcluster(tree, 1.8, "distance")
+        assert ((label[:, None] == label) == (expected[:, None] == expected)).all()
+
+
+def test_the_cophenetic_correlation_is_scipys():
+    run = planted.blocks_world(pairs=50)
+    table = dis.clusters(run, draws=5).query("kind == 'pooled'")
+    distance = 1 - np.abs(np.corrcoef(run["score"].values.astype(float).T))
+    flat = squareform(distance, checks=False)
+    expected = hierarchy.cophenet(hierarchy.linkage(flat, "average"), flat)[0]
+    assert table["cophenetic"].iloc[0] == pytest.approx(expected)
+
+
+def test_copies_are_one_cluster_in_every_resample_and_drawn_side_by_side():
+    table = dis.clusters(planted.copies_world()).query("kind == 'within'").set_index("head")
+    same = table.loc[["original", "copy", "opposite"]]
+    assert same["cluster"].nunique() == 1 and (same["size"] == 3).all()
+    assert same["stability"].iloc[0] == pytest.approx(1)
+    assert np.ptp(same["position"]) == 2
+    assert sorted(table["position"]) == list(range(6))
+
+
+def test_jaccard_by_hand():
+    """Clusters {0, 1} and {2}; found again as {0}, {1, 2}: ½ and ½."""
+    found = dis._jaccard(np.array([0, 0, 1]), np.array([[0, 1, 1]]))
+    assert found == pytest.approx(np.array([[0.5, 0.5]]))
+
+
+# ---- Bad input ----
+
+
+def test_a_constant_head_gives_nan_cells_and_its_name():
+    _, pairs, groups, found, overview = whole(planted.copies_world())
+    own = (pairs["head"] == "constant") | (pairs["other"] == "constant")
+    assert pairs.loc[own, "r"].isna().all() and pairs.loc[~own, "r"].notna().all()
+    assert pairs.loc[own, "note"].eq("constant: the same for all responses").all()
+    assert groups.query("head == 'constant'")["cluster"].eq(0).all()
+    assert (overview["heads"] == 5).all()
+    assert len(found) == 10
+
+
+def test_scores_that_are_not_numbers_cost_their_head_only():
+    score = np.random.default_rng(5).standard_normal((60, 3))
+    score[7, 1] = np.nan
+    _, pairs, *_ = whole(make_run(score))
+    own = (pairs["head"] == "head_1") | (pairs["other"] == "head_1")
+    assert pairs.loc[own, "r"].isna().all() and pairs.loc[~own, "r"].notna().all()
+    assert pairs.loc[own, "note"].str.contains("not numbers").all()
+
+
+def test_a_head_that_reads_only_the_prompt_has_no_within_correlation():
+    generator = np.random.default_rng(6)
+    score = generator.standard_normal((60, 2))
+    score[:, 0] = np.repeat(score[::2, 0], 2)
+    row = cell(dis.disentanglement(make_run(score), draws=20), "within", "head_0", "head_1")
+    assert np.isnan(row["r"]) and row["note"] == "no variance within items"
+
+
+@pytest.mark.parametrize("shape", [(40, 1), (2, 3), (2, 1)])
+def test_one_head_or_one_item_gives_tables_without_a_number(shape):
+    run = make_run(np.random.default_rng(7).standard_normal(shape))
+    _, pairs, groups, _, overview = whole(run)
+    assert len(pairs) == 3 * (shape[1] * (shape[1] - 1) // 2)
+    assert len(groups) == 3 * shape[1]
+    assert overview.set_index("kind").loc["between", "heads"] == 0
+
+
+def test_two_heads_have_a_correlation_and_no_cophenetic_one():
+    overview = whole(planted.levels_world(pairs=100))[-1].set_index("kind")
+    assert overview.loc["within", "heads"] == 2
+    assert np.isnan(overview.loc["within", "cophenetic"])
+    assert overview.loc["within", "note"] == ""

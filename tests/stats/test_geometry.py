@@ -1,0 +1,317 @@
+"""Geometry: a place is claimed where gauges agree, never after a change of gauge."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import linalg
+
+from lib.errors import DataError
+from lib.planted import geometry as planted
+from lib.planted import make_run
+from lib.stats import geometry as geo
+
+WORLDS = {"backbone": planted.backbone_world, "heads": planted.heads_world}
+
+
+def placed(world, weight="given", gain="given"):
+    weight = world.weight if isinstance(weight, str) else weight
+    gain = world.gain if isinstance(gain, str) else gain
+    table = geo.location(geo.gauges(world.run, weight, gain), geo.identity(world.run, weight))
+    return table.set_index("kind")
+
+
+# ---- Where entanglement lives ----
+
+
+@pytest.mark.parametrize("place", WORLDS)
+def test_a_planted_place_is_found_at_both_levels(place):
+    assert placed(WORLDS[place]())["location"].tolist() == [place, place]
+
+
+@pytest.mark.parametrize("place", WORLDS)
+def test_after_a_change_of_gauge_no_place_is_claimed(place):
+    table = placed(WORLDS[place](regauged=True))
+    assert table["location"].tolist() == ["none", "none"]
+    assert table["note"].str.contains("the gauges disagree").all()
+
+
+@pytest.mark.parametrize("place", WORLDS)
+def test_a_change_of_gauge_changes_no_score_and_no_correlation(place):
+    plain, changed = WORLDS[place](), WORLDS[place](regauged=True)
+    assert changed.run["score"].values == pytest.approx(
+        plain.run["score"].values, rel=1e-4, abs=1e-4
+    )
+    one, other = (geo.gauges(w.run, w.weight, w.gain)["rms_r"] for w in (plain, changed))
+    assert other.to_numpy() == pytest.approx(one.to_numpy(), abs=1e-5)
+
+
+def test_places_are_found_in_worlds_of_other_seeds():
+    for seed in range(1, 11):
+        for place, make in WORLDS.items():
+            assert placed(make(pairs=200, seed=seed)).loc["pooled", "location"] == place
+            changed = placed(make(pairs=200, seed=seed, regauged=True))
+            assert changed.loc["pooled", "location"] == "none"
+
+
+def test_one_gauge_claims_nothing():
+    table = placed(planted.heads_world(), gain=None)
+    assert table["location"].eq("none").all() and table["note"].eq(geo.ONE_GAUGE).all()
+
+
+def test_uncorrelated_heads_have_nothing_to_place():
+    generator = np.random.default_rng(0)
+    hidden = generator.standard_normal((1000, 16))
+    weight = np.linalg.qr(generator.standard_normal((16, 16)))[0][:4]
+    run = make_run(hidden @ weight.T, hidden=hidden)
+    table = placed(planted.World(run, weight, np.ones(16)))
+    assert table["location"].eq("none").all() and table["note"].str.contains("hardly").all()
+
+
+def test_weights_that_did_not_make_the_scores_claim_nothing():
+    world = planted.heads_world()
+    wrong = world.weight[::-1].copy()
+    assert geo.identity(world.run, wrong)["verdict"].eq("fails").all()
+    table = placed(world, weight=wrong)
+    assert table["location"].eq("none").all() and table["note"].eq(geo.BROKEN).all()
+
+
+# ---- The identity ----
+
+
+@pytest.mark.parametrize("place", WORLDS)
+def test_the_identity_holds_on_stored_scores(place):
+    table = geo.identity(WORLDS[place]().run, WORLDS[place]().weight)
+    assert table["verdict"].eq("holds").all() and (table["error"] <= 1e-5).all()
+
+
+def test_it_holds_for_the_embedded_heads_as_the_model_computes_them():
+    from lib.models.weights import head_weights
+
+    weight = head_weights("smol-armo").weight
+    hidden = np.random.default_rng(0).standard_normal((400, weight.shape[1])).astype(np.float32)
+    run = make_run(hidden @ weight.T + np.float32(0.3), hidden=hidden)
+    assert (geo.identity(run, weight)["error"] <= 1e-5).all()
+
+
+def test_shorter_states_are_reported_and_not_judged():
+    world = planted.heads_world()
+    world.run["hidden"] = world.run["hidden"].astype(np.float16).astype(np.float32)
+    world.run.attrs["extraction"]["dtype"] = "float16"
+    table = geo.identity(world.run, world.weight)
+    assert table["verdict"].eq("reported").all() and (table["error"] > 1e-5).any()
+
+
+# ---- The spectral form ----
+
+
+def test_the_spectral_form_ends_at_the_correlation_in_every_gauge():
+    world = planted.backbone_world(regauged=True)
+    last = geo.spectrum(world.run, world.weight, world.gain).groupby(
+        ["kind", "gauge", "head", "other"], sort=False
+    )
+    ends = last["r"].last().unstack("gauge")
+    expected = geo.pairs(world.run, world.weight).set_index(["kind", "head", "other"])["r"]
+    for gauge in (geo.POST_NORM, geo.FOLDED):
+        assert ends[gauge].reindex(expected.index).to_numpy() == pytest.approx(
+            expected.to_numpy(), abs=1e-5
+        )
+    assert last["added"].sum().to_numpy() == pytest.approx(last["r"].last().to_numpy())
+
+
+def test_the_spectral_form_by_hand():
+    """Σ = diag(4, 1) and heads (1, 1), (1, −1): (4 − 1)/5, after 4/5 and then −1/5."""
+    corner = np.array([[2.0, 1], [-2, 1], [2, -1], [-2, -1]]) * np.sqrt(3 / 4)
+    weight = np.array([[1.0, 1], [1, -1]])
+    table = geo.spectrum(make_run(corner @ weight.T, hidden=corner), weight)
+    pooled = table[table["kind"] == "pooled"]
+    assert pooled["added"].to_numpy() == pytest.approx([0.8, -0.2], abs=1e-6)
+    assert pooled["r"].to_numpy() == pytest.approx([0.8, 0.6], abs=1e-6)
+    assert pooled["variance"].to_numpy() == pytest.approx([0.8, 1], abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(30, 8), (8, 30)])
+def test_principal_directions_are_those_of_the_singular_value_decomposition(shape):
+    states = np.random.default_rng(1).standard_normal(shape)
+    directions, variance = geo.principal(states)
+    _, sigma, right = np.linalg.svd(states, full_matrices=False)
+    assert variance == pytest.approx(sigma**2)
+    assert np.abs(directions @ right.T) == pytest.approx(np.eye(8), abs=1e-6)
+
+
+# ---- As published ----
+
+
+def test_published_measures_by_hand():
+    """Rows (2, 0, 0) and (0, 1, 0) against the plane of the first and third axis."""
+    found = geo.shape_of(np.array([[[2.0, 0, 0], [0, 1, 0]]]), np.eye(3)[[0, 2]])
+    found = {name: value[0] for name, value in found.items()}
+    p = np.array([0.8, 0.2])
+    expected = {
+        "rms_cosine": 0,
+        "participation": 9 / 5,
+        "entropy_rank": np.exp(-(p * np.log(p)).sum()),
+        "condition": 2,
+        "k90": 2,
+        "angle_smallest": 0,
+        "angle_largest": 90,
+        "projection": 0.8,
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
+def test_angles_are_scipys():
+    generator = np.random.default_rng(2)
+    weight, other = generator.standard_normal((2, 4, 20))
+    basis = np.linalg.qr(other.T)[0].T
+    found = geo.shape_of(weight[None], basis)
+    angles = np.degrees(linalg.subspace_angles(weight.T, basis.T))
+    assert found["angle_mean"][0] == pytest.approx(angles.mean())
+    assert found["angle_smallest"][0] == pytest.approx(angles.min())
+
+
+def test_random_heads_lie_within_their_own_band_and_far_from_45_degrees():
+    generator = np.random.default_rng(3)
+    hidden = generator.standard_normal((400, 256))
+    weight = generator.standard_normal((6, 256))
+    run = make_run(hidden @ weight.T, hidden=hidden)
+    table = geo.geometry_as_published(run, weight, components=6).set_index("measure")
+    row = table.loc["angle_mean"]
+    assert row["low"] > 75
+    assert row["low"] - 3 < row["value"] < row["high"] + 3
+
+
+def test_nearest_orthonormal_rows_are_orthonormal_and_leave_such_rows_alone():
+    weight = np.random.default_rng(4).standard_normal((3, 7))
+    near = geo.nearest_orthonormal(weight)
+    assert near @ near.T == pytest.approx(np.eye(3), abs=1e-12)
+    assert geo.nearest_orthonormal(near * 5) == pytest.approx(near)
+
+
+# ---- Mantel ----
+
+
+def test_the_mantel_p_is_that_of_all_orders():
+    generator = np.random.default_rng(5)
+    one, other = (np.corrcoef(generator.standard_normal((5, 9))) for _ in range(2))
+    i, j = np.triu_indices(5, 1)
+    null = [
+        np.corrcoef(one[i, j], other[np.ix_(o, o)][i, j])[0, 1]
+        for o in map(list, itertools.permutations(range(5)))
+    ]
+    statistic, p, smallest = geo.mantel_test(one, other)
+    assert statistic == pytest.approx(null[0])
+    assert p == pytest.approx(np.mean(np.abs(null) >= abs(null[0]) - 1e-12))
+    assert smallest == 1 / 120
+
+
+def test_random_orders_agree_with_all_of_them():
+    generator = np.random.default_rng(6)
+    one, other = (np.corrcoef(generator.standard_normal((6, 9))) for _ in range(2))
+    exact, drawn = geo.mantel_test(one, other)[1], geo.mantel_test(one, other, draws=700)[1]
+    assert drawn == pytest.approx(exact, abs=0.08)
+
+
+def test_fewer_than_six_heads_are_not_tested():
+    five, six = (
+        geo.mantel(w.run, w.weight).iloc[0]
+        for w in (planted.heads_world(heads=5), planted.heads_world(heads=6))
+    )
+    assert np.isnan(five["p"]) and five["note"].startswith("not tested")
+    assert six["smallest_p"] == 1 / 720 and six["p"] >= six["smallest_p"]
+
+
+# ---- Bad input ----
+
+
+def every_table(run, weight, gain=None):
+    gauges, identity = geo.gauges(run, weight, gain), geo.identity(run, weight)
+    return {
+        "gauges": gauges,
+        "identity": identity,
+        "location": geo.location(gauges, identity),
+        "published": geo.geometry_as_published(run, weight, draws=5),
+        "pairs": geo.pairs(run, weight, gain),
+        "spectrum": geo.spectrum(run, weight, gain),
+        "mantel": geo.mantel(run, weight),
+    }
+
+
+def test_without_weights_there_is_the_whitened_gauge_and_a_note():
+    tables = every_table(planted.heads_world().run, None)
+    whitened = tables["gauges"].query("gauge == 'whitened'")
+    assert whitened["rms_r"].gt(0.4).all()
+    assert tables["location"]["note"].eq(geo.NO_WEIGHTS).all()
+    assert tables["published"]["value"].isna().all() and tables["spectrum"].empty
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_few_states_give_notes(kept):
+    world = planted.heads_world(pairs=20)
+    world.run["hidden"].values[kept:] = np.nan
+    tables = every_table(world.run, world.weight, world.gain)
+    assert tables["location"]["note"].eq(geo.NO_STATES).all()
+    assert tables["identity"]["verdict"].eq("undefined").all()
+
+
+def test_too_few_states_claim_nothing():
+    world = planted.heads_world()
+    world.run["hidden"].values[40:] = np.nan
+    assert placed(world)["note"].eq(geo.FEW).all()
+
+
+def test_single_responses_leave_within_undefined():
+    world = planted.heads_world()
+    world.run["hidden"].values[::2] = np.nan
+    table = placed(world)
+    assert table.loc["within", "note"] == geo.SINGLE
+    assert table.loc["pooled", "location"] == "heads"
+
+
+def test_one_head_gives_notes():
+    hidden = np.random.default_rng(7).standard_normal((40, 4))
+    tables = every_table(make_run(hidden[:, :1], hidden=hidden), np.eye(4)[:1])
+    assert tables["location"]["note"].eq(geo.ONE_HEAD).all()
+    assert np.isnan(tables["mantel"]["statistic"].iloc[0])
+
+
+def test_a_constant_head_and_one_of_nan_are_left_out():
+    world = planted.heads_world()
+    weight = world.weight.copy()
+    weight[0] = 0
+    world.run["score"].values[:, 0] = 1.0
+    world.run["score"].values[3, 1] = np.nan
+    tables = every_table(world.run, weight, world.gain)
+    assert tables["gauges"]["heads"].eq(6).all()
+    assert tables["location"]["location"].eq("heads").all()
+
+
+def test_copies_are_said_to_be_dependent():
+    world = planted.heads_world()
+    weight = world.weight.copy()
+    weight[1] = weight[0]
+    world.run["score"].values[:, 1] = world.run["score"].values[:, 0]
+    table = geo.gauges(world.run, weight, world.gain)
+    assert table.loc[table["gauge"] == geo.POST_NORM, "note"].eq(geo.COLLAPSED).all()
+
+
+def test_a_gain_of_zero_hides_its_feature_and_breaks_nothing():
+    world = planted.heads_world()
+    gain = world.gain.copy()
+    gain[0] = 0
+    world.run["hidden"].values[:, 0] = 0
+    score = world.run["hidden"].values.astype(float) @ world.weight.T
+    world.run["score"].values[:] = score
+    table = geo.gauges(world.run, world.weight, gain)
+    assert np.isfinite(table["rms_backbone"]).all()
+
+
+def test_weights_of_another_model_are_refused():
+    world = planted.heads_world()
+    with pytest.raises(DataError, match=r"head weights of shape \(8, 64\)"):
+        geo.gauges(world.run, world.weight[:, :5])
+    world.weight[0, 0] = np.nan
+    with pytest.raises(DataError, match="NaN"):
+        geo.identity(world.run, world.weight)
