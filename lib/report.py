@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,9 +226,10 @@ def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> Html
     Verdicts get a chip each, missing numbers a dash, and a long table is folded.
     """
     formats = formats or {}
+    numeric = [_NUMBER if pd.api.types.is_numeric_dtype(kind) else "" for kind in frame.dtypes]
     head = "".join(
-        f"<th{_NUMBER if pd.api.types.is_numeric_dtype(frame[column]) else ''}>{escape(column)}</th>"
-        for column in frame.columns
+        f"<th{kind}>{escape(column)}</th>"
+        for column, kind in zip(frame.columns, numeric, strict=True)
     )
     rows = []
     for values in frame.itertuples(index=False, name=None):
@@ -337,3 +339,4 @@ def _inside_root(folder: str) -> Path:
 
 if "ipykernel" in sys.modules:  # progress bars belong in terminals, not in pages
     os.environ.setdefault("TQDM_DISABLE", "1")
+    warnings.filterwarnings("ignore", message="IProgress not found")

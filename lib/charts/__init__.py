@@ -4,7 +4,8 @@
 ``lengths``    distributions of response lengths
 ``dropped``    items by step, with each reason to leave some out
 
-Each returns a ``Chart``, which a notebook shows and the site draws. ``theme`` holds the
+The charts of an analysis are in the module of its name (``labels``, ``geometry``, …). Each
+returns a ``Chart``, which a notebook shows and the site draws. ``theme`` holds the
 visual language that a new chart should speak.
 """
 

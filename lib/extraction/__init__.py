@@ -1,7 +1,7 @@
 """One forward pass per item: ``extract`` turns a model and items into a Run.
 
 States are kept in the cache under what made them (weights, tokenizer, template, items,
-dtype), so heads that change are scored again without running the model.
+dtype, device, versions), so heads that change are scored again without running the model.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,9 @@ __all__ = ["TRAINED", "align", "check", "comparisons", "extract", "load_run", "s
 
 TOO_LONG = "longer than the model's context"
 REFUSED = "refused by the chat template"
+NO_EMBEDDING = "token that the model has no embedding for"
+# Compiling layers takes about a minute and saves about a fifth: for runs of minutes.
+COMPILE_FROM = 2e17  # floating-point operations
 
 
 def extract(
@@ -51,10 +55,11 @@ def extract(
     store
         Folder for the states; in the cache by default.
     packing
-        ``"trees"`` (each prompt computed once, no padding) or ``"padded"``.
+        ``"trees"`` (each prompt computed once, no padding) or ``"padded"``. A model that
+        trees don't suit is padded all the same, and the run's attributes say why.
     budget
         Tokens a row or batch; by device when ``None``. Results don't depend on it beyond
-        rounding.
+        rounding. Halved, with a warning, when memory is short.
     held_out
         Leave out items whose prompt trained one of the model's heads, and count them.
     progress
@@ -86,9 +91,11 @@ def extract(
     manifest = _manifest(model, items, fingerprint, packing)
     folder = Path(store) if store else paths.cache() / "states" / _digest(manifest)
     with stores.lock(folder):
-        opened = stores.open_store(folder, manifest)
-        hidden, gate_hidden = _states(model, items, encoded, opened, packing, budget, progress)
-    return _run(model, items, encoded, hidden, gate_hidden, fingerprint, manifest)
+        opened = stores.open_store(
+            folder, manifest, lambda: _decide(model, encoded, manifest["packing"])
+        )
+        states = _states(model, items, encoded, opened, budget, progress)
+    return _run(model, items, encoded, states, fingerprint, opened.manifest)
 
 
 def _encode(model, items: Items):
@@ -96,6 +103,7 @@ def _encode(model, items: Items):
     from lib.models.prompt import RenderError
 
     limit = getattr(model.backbone.config, "max_position_embeddings", None) or sys.maxsize
+    known = model.backbone.get_input_embeddings().weight.shape[0]
     texts = items.responses["text"].to_numpy()
     first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))
     encoded, left = [], []
@@ -108,6 +116,9 @@ def _encode(model, items: Items):
             continue
         if max(map(len, item.sequences)) > limit:
             dropped[TOO_LONG] += 1
+            continue
+        if max(int(ids.max()) for ids in item.sequences) >= known:
+            dropped[NO_EMBEDDING] += 1
             continue
         encoded.append(item)
         left.append(i)
@@ -122,25 +133,72 @@ def _encode(model, items: Items):
 
 
 def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) -> dict:
+    """What identifies the states, before anything is computed."""
+    weights = next(model.backbone.parameters())
     return {
         "items": items.fingerprint,
         **{part: fingerprint[part] for part in ("backbone", "tokenizer", "template")},
-        "dtype": str(next(model.backbone.parameters()).dtype).removeprefix("torch."),
+        "dtype": str(weights.dtype).removeprefix("torch."),
+        "device": weights.device.type,
+        "versions": _versions(),
         "packing": packing,
         "shard_responses": stores.SHARD_RESPONSES,
     }
+
+
+def _versions() -> dict[str, str]:
+    import torch
+    import transformers
+
+    return {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
 
 
 def _digest(manifest: dict) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _states(model, items, encoded, store, packing, budget, progress):
-    from lib.extraction.forward import forward
+def _decide(model, encoded, packing: str) -> dict[str, str]:
+    """The packing that suits model and items, its attention, and why if it's another."""
+    from lib.extraction import attention, parity
 
+    fallback = ""
+    if packing == "trees":
+        limit = getattr(model, "tree_limit", sys.maxsize)
+        longest = max(len(ids) for item in encoded for ids in item.sequences)
+        if longest > limit:
+            fallback = (
+                f"a sequence of {longest} tokens; the model's attention suits trees up to {limit}"
+                if limit
+                else "the model's attention doesn't suit trees"
+            )
+        else:
+            first = next(iter(stores.plan([len(item.sequences) for item in encoded])))
+            fallback = parity.objection(model, encoded[first])
+    if packing == "padded" or fallback:
+        decided = {"packing": "padded", "attention": model.backbone.config._attn_implementation}
+    else:
+        decided = {"packing": "trees", "attention": attention.kernel_for(model.backbone)}
+    return decided | ({"fallback": fallback} if fallback else {})
+
+
+@dataclass(frozen=True)
+class _States:
+    """States of all items; ``halved`` is the budget that memory had room for, if it was cut."""
+
+    hidden: np.ndarray
+    gate_hidden: np.ndarray
+    halved: int | None
+
+
+def _states(model, items, encoded, store, budget, progress) -> _States:
+    from lib.extraction import forward as forwards
+
+    packing = store.manifest[stores.DECIDED]["packing"]
+    asked = budget = budget or forwards.default_budget(model.backbone)
     ids = items.prompts["item"].to_numpy()
     counts = [len(item.sequences) for item in encoded]
     first = np.cumsum([0, *counts])
+    compiled = _operations(model, encoded) >= COMPILE_FROM
     hidden, gate_hidden = [], []
     with _bar(len(encoded), progress) as advance:
         for number, shard in enumerate(stores.plan(counts)):
@@ -150,7 +208,21 @@ def _states(model, items, encoded, store, packing, budget, progress):
             }
             tensors = store.read(number, size)
             if tensors is None:
-                states = forward(model.backbone, encoded[shard], packing, budget, on_step=advance)
+                states = forwards.forward(
+                    model.backbone,
+                    encoded[shard],
+                    packing,
+                    budget,
+                    on_step=advance,
+                    compiled=compiled,
+                )
+                if states.budget < budget:
+                    warnings.warn(
+                        f"out of memory: going on with {states.budget} tokens a row instead "
+                        f"of {budget}",
+                        stacklevel=3,
+                    )
+                    budget = states.budget
                 tensors = {"hidden": states.hidden, "gate_hidden": states.gate_hidden}
                 _finite(tensors, ids[shard], counts[shard])
                 store.write(number, tensors)
@@ -158,7 +230,14 @@ def _states(model, items, encoded, store, packing, budget, progress):
                 advance(size["gate_hidden"])
             hidden.append(tensors["hidden"])
             gate_hidden.append(tensors["gate_hidden"])
-    return np.concatenate(hidden), np.concatenate(gate_hidden)
+    halved = budget if budget < asked else None
+    return _States(np.concatenate(hidden), np.concatenate(gate_hidden), halved)
+
+
+def _operations(model, encoded) -> float:
+    """Floating-point operations of the run's matrix products, about."""
+    weights = sum(parameter.numel() for parameter in model.backbone.parameters())
+    return 2.0 * weights * sum(item.n_tokens for item in encoded)
 
 
 def _finite(tensors, ids, counts) -> None:
@@ -185,11 +264,11 @@ def _bar(total: int, progress: bool | None) -> Iterator:
         yield bar.update
 
 
-def _run(model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifest) -> xr.Dataset:
+def _run(model, items: Items, encoded, states: _States, fingerprint, manifest) -> xr.Dataset:
     import safetensors
-    import torch
-    import transformers
 
+    hidden, gate_hidden = states.hidden, states.gate_hidden
+    halved = {} if states.halved is None else {"out of memory": f"rows cut to {states.halved}"}
     owner = items.item_of_response
     readout = model.read(hidden, gate_hidden[owner] if model.gated else None)
     n_prompt = np.asarray([item.n_prompt for item in encoded])
@@ -236,14 +315,11 @@ def _run(model, items: Items, encoded, hidden, gate_hidden, fingerprint, manifes
                 "about": dict(items.about),
                 "extraction": {
                     "dtype": manifest["dtype"],
-                    "packing": manifest["packing"],
-                    "device": str(next(model.backbone.parameters()).device.type),
+                    "device": manifest["device"],
+                    **manifest[stores.DECIDED],
+                    **halved,
                 },
-                "versions": {
-                    "torch": torch.__version__.split("+")[0],
-                    "transformers": transformers.__version__,
-                    "safetensors": safetensors.__version__,
-                },
+                "versions": {**manifest["versions"], "safetensors": safetensors.__version__},
                 "template_example": model.format.example,
             },
         )

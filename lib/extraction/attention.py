@@ -1,124 +1,228 @@
-"""Attention over a row of trees: each prompt once, its responses branching off it.
+"""Attention over a row of trees, in two ways that give the same states.
 
-A row is a sequence of segments. A prompt attends causally to itself; a branch attends to
-its prompt and causally to itself, never to a sibling or to another item. Projections and
-MLP run once over the whole row, so a prompt shared by k responses is computed once and no
-token is padding. Registered with transformers under the name ``"branching"``, for any
-model that takes its attention from that registry.
+``branching`` runs scaled dot-product attention once a chain, on the chain's own keys after
+those of its context: for CPU, and for a model that is spread over several devices.
+``flex`` runs FlexAttention once over the row with a block mask: for one GPU. Projections
+and MLP see the whole row either way. Both are registered with transformers, for any model
+that takes its attention from that registry.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import functools
+import warnings
+from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 
-import numpy as np
 import torch
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from lib.models.prompt import EncodedItem
+from lib.extraction.pack import PROMPT, ROOT, Row
 
-NAME = "branching"
+BRANCHING, FLEX = "branching", "flex"
+KERNELS = (BRANCHING, FLEX)
+BLOCK = 128  # tokens a side of FlexAttention's blocks
 _row: ContextVar[Row] = ContextVar("row")
+_masks: ContextVar[dict] = ContextVar("masks")
 
 
-@dataclass(frozen=True)
-class Segment:
-    """Tokens ``start:stop`` of a row, which also attend to ``prompt_start:prompt_stop``."""
-
-    start: int
-    stop: int
-    prompt_start: int
-    prompt_stop: int
-    mask: torch.Tensor | None
-
-
-@dataclass(frozen=True)
-class Row:
-    """Several items laid out in one sequence.
-
-    Attributes
-    ----------
-    ids, positions
-        Shape (tokens,).
-    segments
-        Prompts and branches in order.
-    read_at, gate_at
-        Where each response's state, and each item's gate state, is read.
-    """
-
-    ids: np.ndarray
-    positions: np.ndarray
-    segments: Sequence[Segment]
-    read_at: np.ndarray
-    gate_at: np.ndarray
-
-
-def lay_out(items: Sequence[EncodedItem], device: str = "cpu") -> Row:
-    """A row of the items' trees, in order."""
-    ids, positions, segments, read_at, gate_at = [], [], [], [], []
-    end = 0
-    for item in items:
-        start, shared = end, item.n_shared
-        gate_at.append(start + item.gate_at)
-        ids.append(item.sequences[0][:shared])
-        positions.append(np.arange(shared))
-        end += shared
-        segments.append(Segment(start, end, start, start, None))
-        for sequence in item.sequences:
-            branch = sequence[shared:]
-            n = len(branch)
-            ids.append(branch)
-            positions.append(np.arange(shared, shared + n))
-            mask = torch.ones(n, shared + n, dtype=torch.bool, device=device).tril(shared)
-            segments.append(Segment(end, end + n, start, start + shared, mask))
-            end += n
-            read_at.append(end - 1)
-    return Row(
-        np.concatenate(ids),
-        np.concatenate(positions),
-        segments,
-        np.asarray(read_at),
-        np.asarray(gate_at),
-    )
+def kernel_for(backbone: torch.nn.Module) -> str:
+    """``"flex"`` for a model on one GPU, ``"branching"`` elsewhere."""
+    devices = {parameter.device for parameter in backbone.parameters()}
+    return FLEX if len(devices) == 1 and devices.pop().type == "cuda" else BRANCHING
 
 
 @contextlib.contextmanager
-def attending(model: torch.nn.Module, row: Row) -> Iterator[None]:
-    """Inside, the model's attention follows the row's segments."""
-    token = _row.set(row)
+def attending(backbone: torch.nn.Module, kernel: str) -> Iterator[None]:
+    """Inside, the model attends with the kernel; its own attention is put back after."""
+    previous = backbone.config._attn_implementation
+    backbone.set_attn_implementation(kernel)
     try:
         yield
     finally:
-        _row.reset(token)
+        backbone.set_attn_implementation(previous)
 
 
-def _attend(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **_):
+def states(backbone: torch.nn.Module, row: Row, kernel: str) -> torch.Tensor:
+    """States after the final norm, shape (tokens, features); call it inside ``attending``."""
+    device = next(backbone.parameters()).device
+    tokens = to_device(row.tokens, device)
+    mask = block_mask(tokens[2], tokens[3]) if kernel == FLEX else None
+    held, built = _row.set(row), _masks.set({})
+    try:
+        return backbone(
+            input_ids=tokens[0:1],
+            position_ids=tokens[1:2],
+            attention_mask=mask,
+            use_cache=False,
+        ).last_hidden_state[0]
+    finally:
+        _masks.reset(built)
+        _row.reset(held)
+
+
+def to_device(array, device: torch.device) -> torch.Tensor:
+    """A host array on the device, without waiting for what the device is at."""
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
+# One call a chain.
+
+
+def _branching(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **_):
     out = torch.empty_like(query)
     grouped = query.shape[1] != key.shape[1]
-    for segment in _row.get().segments:
-        own = slice(segment.start, segment.stop)
-        prompt = slice(segment.prompt_start, segment.prompt_stop)
-        if segment.mask is None:
-            keys, values = key[:, :, own], value[:, :, own]
-        else:
-            keys = torch.cat([key[:, :, prompt], key[:, :, own]], dim=2)
-            values = torch.cat([value[:, :, prompt], value[:, :, own]], dim=2)
-        out[:, :, own] = scaled_dot_product_attention(
-            query[:, :, own],
+    for chain in _row.get().chains:
+        own = (chain.start, chain.stop)
+        keys, values = (_joined(states, (*chain.context, own)) for states in (key, value))
+        out[:, :, slice(*own)] = scaled_dot_product_attention(
+            query[:, :, slice(*own)],
             keys,
             values,
-            attn_mask=segment.mask,
-            is_causal=segment.mask is None,
+            attn_mask=_causal_after(chain, query) if chain.context else None,
+            is_causal=not chain.context,
             scale=scaling,
             enable_gqa=grouped,
         )
     return out.transpose(1, 2).contiguous(), None
 
 
-ALL_ATTENTION_FUNCTIONS.register(NAME, _attend)
-ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, lambda *_, **__: None)
+def _joined(states: torch.Tensor, spans) -> torch.Tensor:
+    parts = [states[:, :, start:stop] for start, stop in spans]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+
+
+def _causal_after(chain, query: torch.Tensor) -> torch.Tensor:
+    """An additive mask: all of the context, and causal after it.
+
+    One band is made a row and device; every chain's mask is a window of it.
+    """
+    masks = _masks.get()
+    if query.device not in masks:
+        chains = _row.get().chains
+        context = max(c.n_context for c in chains)
+        n = max(c.stop - c.start for c in chains if c.context)
+        seen = torch.ones(n, context + n, dtype=torch.bool, device=query.device).tril(context)
+        band = torch.zeros(seen.shape, dtype=query.dtype, device=query.device)
+        masks[query.device] = context, band.masked_fill_(~seen, -torch.inf)
+    context, band = masks[query.device]
+    n = chain.stop - chain.start
+    return band[:n, context - chain.n_context : context + n]
+
+
+# One call a row.
+
+
+def block_mask(item: torch.Tensor, branch: torch.Tensor) -> BlockMask:
+    """Who sees whom in a row, from the item and branch of each token, shape (tokens,).
+
+    Which blocks hold anything is told from each block's lowest and highest item and branch,
+    on the device: no mask of tokens × tokens is made, and no loop runs over tokens.
+    """
+    mod, kept_item, kept_branch = _mask_mod(len(item), item.device)
+    kept_item.copy_(item)
+    kept_branch.copy_(branch)
+    some, full = _blocks(item, branch)
+    partial = some & ~full
+    return BlockMask.from_kv_blocks(
+        *_ordered(partial),
+        *_ordered(full),
+        BLOCK_SIZE=BLOCK,
+        mask_mod=mod,
+    )
+
+
+@functools.cache
+def _mask_mod(length: int, device: torch.device):
+    """The rule token by token, on buffers that are filled anew for each row.
+
+    One function a length: compiled code that closes over it need not be compiled again.
+    """
+    item = torch.empty(length, dtype=torch.int32, device=device)
+    branch = torch.empty(length, dtype=torch.int32, device=device)
+
+    def sees(batch, head, q, k):
+        same_branch = (branch[k] == PROMPT) | (branch[q] == branch[k])
+        return (q >= k) & ((item[k] == ROOT) | ((item[q] == item[k]) & same_branch))
+
+    return sees, item, branch
+
+
+def _blocks(item: torch.Tensor, branch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Blocks (query, key) that may hold something, and blocks that hold everything."""
+    item_low, item_high = item.view(-1, BLOCK).aminmax(dim=1)
+    branch_low, branch_high = branch.view(-1, BLOCK).aminmax(dim=1)
+    number = torch.arange(len(item_low), device=item.device)
+    gap = number[:, None] - number
+    one_item = item_low == item_high
+    same_item = one_item[:, None] & one_item & (item_low[:, None] == item_low)
+    one_branch = branch_low == branch_high
+    both = same_item & one_branch[:, None] & one_branch
+    same_branch = both & (branch_low[:, None] == branch_low)
+    siblings = both & (branch_low != PROMPT) & ~same_branch
+    # Items ascend along a row: blocks share one when the key's last reaches the query's first.
+    some = (item_low == ROOT) | (item_high >= item_low[:, None])
+    full = (item_high == ROOT) | (same_item & (branch_high == PROMPT)) | same_branch
+    return some & ~siblings & (gap >= 0), full & (gap > 0)
+
+
+def _ordered(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many blocks each query block has, and which, those first: as BlockMask wants it."""
+    count = blocks.sum(dim=1, dtype=torch.int32)
+    which = blocks.to(torch.int8).argsort(dim=1, descending=True, stable=True).to(torch.int32)
+    return count[None, None], which.contiguous()[None, None]
+
+
+@functools.cache
+def _compiled_flex():
+    # Each length, dtype and number of heads is an entry of its own.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 64)
+    return torch.compile(flex_attention, dynamic=False)
+
+
+def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **_):
+    heads, groups = query.shape[1], key.shape[1]
+    if heads & (heads - 1):  # the kernel shares keys among 2, 4, 8, … heads only
+        key, value = (x.repeat_interleave(heads // groups, dim=1) for x in (key, value))
+    options = {
+        "block_mask": attention_mask,
+        "scale": scaling,
+        "enable_gqa": key.shape[1] != heads,
+    }
+    if torch.compiler.is_compiling():
+        out = flex_attention(query, key, value, **options)
+    elif query.device.type == "cuda":
+        out = _compiled_flex()(query, key, value, **options)
+    else:  # for tests: slow, but the same arithmetic
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = flex_attention(query, key, value, **options)
+    return out.transpose(1, 2).contiguous(), None
+
+
+@contextlib.contextmanager
+def compiled_layers(backbone: torch.nn.Module) -> Iterator[None]:
+    """Inside, each decoder layer runs as compiled code, made once for each row length."""
+    layers = getattr(backbone, "layers", ())
+    for layer in layers:
+        if not hasattr(layer, "_compiled_for_rows"):
+            layer.compile(dynamic=False)
+            layer._compiled_for_rows = layer._compiled_call_impl
+        layer._compiled_call_impl = layer._compiled_for_rows
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer._compiled_call_impl = None
+
+
+for _name, _function in ((BRANCHING, _branching), (FLEX, _flex)):
+    ALL_ATTENTION_FUNCTIONS.register(_name, _function)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(_name, lambda *_, **__: None)

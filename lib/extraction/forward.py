@@ -1,21 +1,25 @@
 """One forward pass: tokens of items in, the states that are read out.
 
-Two ways that give the same states: ``packed`` (trees in a row, nothing padded, see
-``lib.extraction.attention``) and ``padded`` (length-sorted batches), which every model
-supports. States are pooled by position counted from the attention mask, never by looking
-for a pad id, so a pad token inside a prompt or on either side changes nothing.
+Two ways that give the same states: ``trees`` (rows in which nothing is computed twice or
+padded, see ``lib.extraction.pack``) and ``padded`` (length-sorted batches), which every
+model supports. States are pooled by position counted from the attention mask, never by
+looking for a pad id, so a pad token inside a prompt or on either side changes nothing.
+
+Nothing here waits for the device before the last row is under way: while it computes one
+row, the host lays out the next. Only states that are read come back, in one copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from lib.errors import ModelError, unknown
-from lib.extraction import attention
+from lib.extraction import attention, pack
 from lib.models.prompt import EncodedItem
 
 PACKINGS = ("trees", "padded")
@@ -34,16 +38,32 @@ class States:
         responses of an item are neighbours.
     gate_hidden
         State at the end of each item's prompt, shape (items, features), float32.
+    budget
+        Tokens a row: what was asked for, or what memory had room for.
     """
 
     hidden: np.ndarray
     gate_hidden: np.ndarray
+    budget: int
 
 
 def check_packing(packing: str) -> None:
     """Raise a ``ModelError`` for an unknown packing."""
     if packing not in PACKINGS:
         raise unknown("packing", packing, PACKINGS, ModelError)
+
+
+def default_budget(backbone: torch.nn.Module) -> int:
+    """Tokens a row on the model's device."""
+    return CPU_BUDGET if next(backbone.parameters()).device.type == "cpu" else GPU_BUDGET
+
+
+def row_step(budget: int) -> int:
+    """What divides the length of a row for FlexAttention.
+
+    It is compiled for each length, so rows have one of a few: quarters of the budget.
+    """
+    return max(attention.BLOCK, budget // 4 // attention.BLOCK * attention.BLOCK)
 
 
 def forward(
@@ -53,7 +73,9 @@ def forward(
     budget: int | None = None,
     padding_side: str = "right",
     pad_id: int = 0,
-    on_step=lambda items: None,
+    on_step: Callable[[int], None] = lambda items: None,
+    kernel: str | None = None,
+    compiled: bool = False,
 ) -> States:
     """States of the items, in their order.
 
@@ -67,94 +89,176 @@ def forward(
         ``"trees"`` or ``"padded"``.
     budget
         Tokens a row or batch; a larger item gets one to itself. By default 1,024 on CPU
-        and 16,384 on GPU.
+        and 16,384 on GPU. Halved when memory is short, as often as it takes.
     padding_side, pad_id
         For ``"padded"``: neither changes a result beyond rounding.
     on_step
         Called with the number of items finished.
+    kernel
+        For ``"trees"``: one of ``attention.KERNELS``; by device when ``None``.
+    compiled
+        For ``"trees"`` with the kernel ``"flex"``: full rows run through compiled layers.
+        Compiling takes about a minute, so it is for long runs.
 
     Raises
     ------
     ModelError
-        For an unknown packing.
+        For an unknown packing, or when memory has no room for a single item.
     """
     check_packing(packing)
-    device = next(backbone.parameters()).device
-    budget = budget or (CPU_BUDGET if device.type == "cpu" else GPU_BUDGET)
-    first = np.cumsum([0, *(len(item.sequences) for item in items)])
-    d = backbone.config.hidden_size
-    hidden = np.empty((first[-1], d), np.float32)
-    gate_hidden = np.empty((len(items), d), np.float32)
-    with torch.inference_mode():
-        for group in plan([item.n_tokens for item in items], budget):
-            chosen = [items[i] for i in group]
-            if packing == "trees":
-                read, gates = _trees(backbone, chosen, device)
-            else:
-                read, gates = _padded(backbone, chosen, device, budget, padding_side, pad_id)
-            rows = np.concatenate([np.arange(first[i], first[i + 1]) for i in group])
-            hidden[rows] = read
-            gate_hidden[group] = gates
-            on_step(len(group))
-    return States(hidden, gate_hidden)
+    budget = budget or default_budget(backbone)
+    reduced, which = zip(*map(pack.distinct, items), strict=True)
+    if packing == "trees":
+        job = _Trees(backbone, reduced, kernel or attention.kernel_for(backbone), compiled)
+    else:
+        job = _Padded(backbone, reduced, padding_side, pad_id)
+    with torch.inference_mode(), job.ready():
+        budget = _every(job, budget, on_step)
+    hidden, gate_hidden = job.hidden.numpy(), job.gates.numpy()
+    first = np.cumsum([0, *(len(item.sequences) for item in reduced)])
+    place = np.concatenate([first[i] + np.asarray(w) for i, w in enumerate(which)])
+    return States(hidden[place], gate_hidden, budget)
 
 
-def plan(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Groups of positions, longest first, each at most ``budget`` in all or a single one."""
-    group, used = [], 0
-    for i in np.argsort(-np.asarray(sizes), kind="stable"):
-        if group and used + sizes[i] > budget:
-            yield group
-            group, used = [], 0
-        group.append(int(i))
-        used += sizes[i]
-    if group:
-        yield group
+def _every(job: _Trees | _Padded, budget: int, on_step: Callable[[int], None]) -> int:
+    """Run all of a job's groups; the budget that was left in the end."""
+    groups = job.plan(range(job.size), budget)
+    while groups:
+        group = groups.pop(0)
+        short = False
+        try:
+            done = job.run(group, budget)
+        except (RuntimeError, MemoryError) as error:
+            if not _out_of_memory(error):
+                raise
+            short = True
+        if not short:
+            on_step(done)
+            continue
+        # Outside the handler, so that nothing of the failed row is held any longer.
+        if len(group) == 1:
+            raise ModelError(
+                f"memory for one sequence or item of {job.tokens(group[0])} tokens",
+                "too little",
+                "Use bfloat16, a device with more memory, or leave long items out.",
+            )
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        budget = max(1, budget // 2)
+        groups = job.plan([*group, *(i for other in groups for i in other)], budget)
+    return budget
 
 
-def _numpy(states: torch.Tensor) -> np.ndarray:
-    return states.float().cpu().numpy()
+def _out_of_memory(error: Exception) -> bool:
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        "can't allocate memory" in str(error)
+    )
 
 
-def _trees(backbone, items, device) -> tuple[np.ndarray, np.ndarray]:
-    row = attention.lay_out(items, device)
-    previous = backbone.config._attn_implementation
-    backbone.set_attn_implementation(attention.NAME)
-    try:
-        with attention.attending(backbone, row):
-            out = backbone(
-                input_ids=torch.from_numpy(row.ids)[None].to(device),
-                position_ids=torch.from_numpy(row.positions)[None].to(device),
-                use_cache=False,
-            ).last_hidden_state[0]
-    finally:
-        backbone.set_attn_implementation(previous)
-    return _numpy(out[row.read_at]), _numpy(out[row.gate_at])
+class _Read:
+    """States read so far, on their device, and where each belongs."""
+
+    def __init__(self):
+        self._states: list[torch.Tensor] = []
+        self._places: list[np.ndarray] = []
+
+    def add(self, places: np.ndarray, states: torch.Tensor) -> None:
+        self._places.append(places)
+        self._states.append(states.float())
+
+    def numpy(self) -> np.ndarray:
+        """In the order of the places, which are 0, 1, …, float32."""
+        states = torch.cat(self._states).cpu().numpy()
+        found = np.empty_like(states)
+        found[np.concatenate(self._places)] = states
+        return found
 
 
-def _padded(backbone, items, device, budget, side, pad_id) -> tuple[np.ndarray, np.ndarray]:
-    sequences = [ids for item in items for ids in item.sequences]
-    owner = np.repeat(np.arange(len(items)), [len(item.sequences) for item in items])
-    hidden = np.empty((len(sequences), backbone.config.hidden_size), np.float32)
-    gates = np.empty((len(items), backbone.config.hidden_size), np.float32)
-    lengths = np.asarray([len(ids) for ids in sequences])
-    for group in plan(lengths.tolist(), budget):
-        width = lengths[group].max()
-        ids = np.full((len(group), width), pad_id)
+def _at(states: torch.Tensor, *index: np.ndarray) -> torch.Tensor:
+    return states[tuple(attention.to_device(i, states.device) for i in index)]
+
+
+class _Trees:
+    """Rows of items."""
+
+    def __init__(self, backbone, items, kernel: str, compiled: bool):
+        self.backbone, self.items, self.kernel = backbone, items, kernel
+        self.compiled = compiled and kernel == attention.FLEX
+        self.size = len(items)
+        self.first = np.cumsum([0, *(len(item.sequences) for item in items)])
+        self.hidden, self.gates = _Read(), _Read()
+
+    def ready(self):
+        return attention.attending(self.backbone, self.kernel)
+
+    def tokens(self, i: int) -> int:
+        return self.items[i].n_tokens
+
+    def plan(self, which: Sequence[int], budget: int) -> list[list[int]]:
+        groups = pack.plan_trees([self.items[i] for i in which], budget)
+        return [[which[i] for i in group] for group in groups]
+
+    def run(self, group: list[int], budget: int) -> int:
+        step = row_step(budget)
+        row = pack.lay_out(
+            [self.items[i] for i in group], step if self.kernel == attention.FLEX else 1
+        )
+        full = len(row) == -(-budget // step) * step
+        fast = attention.compiled_layers(self.backbone) if self.compiled and full else None
+        with fast or contextlib.nullcontext():
+            states = attention.states(self.backbone, row, self.kernel)
+        places = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i in group])
+        self.hidden.add(places, _at(states, row.read_at))
+        self.gates.add(np.asarray(group), _at(states, row.gate_at))
+        return len(group)
+
+
+class _Padded:
+    """Batches of sequences."""
+
+    def __init__(self, backbone, items, side: str, pad_id: int):
+        self.backbone, self.side, self.pad_id = backbone, side, pad_id
+        self.sequences = [ids for item in items for ids in item.sequences]
+        counts = [len(item.sequences) for item in items]
+        self.size = len(self.sequences)
+        self.owner = np.repeat(np.arange(len(items)), counts)
+        self.gate_at = np.asarray([item.gate_at for item in items])
+        self.first = np.cumsum([0, *counts])[:-1]
+        self.left = np.asarray(counts)
+        self.device = next(backbone.parameters()).device
+        self.hidden, self.gates = _Read(), _Read()
+
+    def ready(self):
+        return contextlib.nullcontext()
+
+    def tokens(self, i: int) -> int:
+        return len(self.sequences[i])
+
+    def plan(self, which: Sequence[int], budget: int) -> list[list[int]]:
+        groups = pack.plan_batches([self.tokens(i) for i in which], budget)
+        return [[which[i] for i in group] for group in groups]
+
+    def run(self, group: list[int], budget: int) -> int:
+        group = np.asarray(group)
+        lengths = np.asarray([self.tokens(i) for i in group])
+        width = lengths.max()
+        start = np.zeros(len(group), np.int64) if self.side == "right" else width - lengths
+        ids = np.full((len(group), width), self.pad_id)
         mask = np.zeros((len(group), width), np.int64)
         for row, i in enumerate(group):
-            place = slice(0, lengths[i]) if side == "right" else slice(width - lengths[i], width)
-            ids[row, place] = sequences[i]
+            place = slice(start[row], start[row] + lengths[row])
+            ids[row, place] = self.sequences[i]
             mask[row, place] = 1
-        out = backbone(
-            input_ids=torch.from_numpy(ids).to(device),
-            attention_mask=torch.from_numpy(mask).to(device),
-            position_ids=torch.from_numpy(np.maximum(mask.cumsum(1) - 1, 0)).to(device),
-            use_cache=False,
+        inputs = np.stack([ids, mask, np.maximum(mask.cumsum(1) - 1, 0)])
+        ids, mask, positions = attention.to_device(inputs, self.device)
+        states = self.backbone(
+            input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False
         ).last_hidden_state
-        start = mask.argmax(1)
         rows = np.arange(len(group))
-        hidden[group] = _numpy(out[rows, start + lengths[group] - 1])
-        gate_at = np.asarray([items[owner[i]].gate_at for i in group])
-        gates[owner[group]] = _numpy(out[rows, start + gate_at])
-    return hidden, gates
+        self.hidden.add(group, _at(states, rows, start + lengths - 1))
+        owner = self.owner[group]
+        opening = group == self.first[owner]  # an item's first sequence gives its gate
+        gate_at = (start + self.gate_at[owner])[opening]
+        self.gates.add(owner[opening], _at(states, rows[opening], gate_at))
+        np.subtract.at(self.left, owner, 1)
+        return int((self.left[np.unique(owner)] == 0).sum())

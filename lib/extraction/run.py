@@ -28,14 +28,17 @@ variable               dims                  dtype    content
 ``items.responses`` that were given to ``extract``) are labelled coordinates, so a run whose
 items were filtered still matches ``items.comparisons``. ``attrs`` holds plain JSON:
 ``model``, ``dataset``, ``items`` (their fingerprint), ``fingerprint`` (of the model's parts),
-``dropped`` (reason → count), ``missing``, ``about``, ``extraction`` (dtype, packing, …),
+``dropped`` (reason → count), ``missing``, ``about``, ``extraction`` (dtype, device, packing,
+attention, and where it happened why packing fell back and what memory had room for),
 ``versions``, ``template_example``.
 
-On disk a run is a folder of ``run.json`` and ``run.safetensors``; no pickle anywhere.
+On disk a run is a folder of ``run.json`` and ``run.safetensors``, which holds a checksum of
+both; no pickle anywhere.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -47,11 +50,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
 from lib.errors import DataError, StoreError
+from lib.extraction import sealed
 
-FORMAT = 1
+FORMAT = 2
 TRAINED = "prompt that a head was trained on"  # a reason in ``dropped``
 JSON, TENSORS = "run.json", "run.safetensors"
 
@@ -217,6 +220,12 @@ def save_run(
         Keep hidden states of a seeded sample of this many items; ``None`` for all.
     seed
         Of that sample.
+
+    Raises
+    ------
+    StoreError
+        When the run breaks the schema, or the disk is full or can't be written; an older
+        run in the folder is then still there.
     """
     check(run)
     folder = Path(folder)
@@ -242,22 +251,42 @@ def save_run(
         "attrs": run.attrs,
         "strings": strings,
     }
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    try:
+        _write(folder, text, tensors)
+    except (OSError, SafetensorError) as error:
+        raise StoreError(
+            f"room to write a run in {folder}",
+            str(error),
+            "Free some disk, or name another folder; an older run there is untouched.",
+        ) from None
+    return folder
+
+
+def _write(folder: Path, text: str, tensors: dict[str, np.ndarray]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.partial-"))
     try:
-        save_file(tensors, partial / TENSORS)
-        (partial / JSON).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        (partial / JSON).write_bytes(text.encode())
+        sealed.save(partial / TENSORS, tensors, **{JSON: _sha256(text.encode())})
         os.chmod(partial, 0o755)
         if folder.exists():
             retired = partial.with_name(partial.name + ".old")
             os.replace(folder, retired)
-            os.replace(partial, folder)
+            try:
+                os.replace(partial, folder)
+            except OSError:
+                os.replace(retired, folder)
+                raise
             shutil.rmtree(retired)
         else:
             os.replace(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return folder
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _kept(run: xr.Dataset, states: int | None, seed: int) -> dict[str, np.ndarray]:
@@ -292,9 +321,9 @@ def load_run(folder: str | Path) -> xr.Dataset:
             "Make one: python -m lib extract --model MODEL --dataset DATASET --out FOLDER",
         )
     try:
-        document = json.loads((folder / JSON).read_text())
-        tensors = load_file(folder / TENSORS)
-    except (json.JSONDecodeError, SafetensorError, UnicodeDecodeError) as error:
+        content = (folder / JSON).read_bytes()
+        document = json.loads(content)
+    except (OSError, ValueError) as error:
         raise _damaged(folder, error) from None
     found = document.get("format") if isinstance(document, dict) else None
     if found != FORMAT:
@@ -304,13 +333,19 @@ def load_run(folder: str | Path) -> xr.Dataset:
             "Extract it again with this version.",
         )
     try:
+        tensors, strings = sealed.load(folder / TENSORS)
+    except (OSError, SafetensorError) as error:
+        raise _damaged(folder, error) from None
+    if strings.get(JSON) != _sha256(content):
+        raise _damaged(folder, f"a {JSON} that doesn't match its checksum")
+    try:
         run = _assemble(document, tensors)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise _damaged(folder, error) from None
     return check(run)
 
 
-def _damaged(folder: Path, error: Exception) -> StoreError:
+def _damaged(folder: Path, error: Exception | str) -> StoreError:
     found = f"no {error}" if isinstance(error, KeyError) else f"{error}"
     return StoreError(f"a whole run in {folder}", found, "Delete the folder and extract again.")
 

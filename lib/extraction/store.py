@@ -5,13 +5,14 @@ file a shard. The plan of shards depends on the items alone, so any run makes th
 ones. Each shard is written by rename; what a killed run finished is used again, a damaged
 shard is computed again, and a store made from another model or dataset is an error. The
 manifest holds no times: the same plan, threads and machine give the same bytes.
+Shards carry a checksum, so a byte that changed on disk counts as damage.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,12 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
 from lib.errors import StoreError
+from lib.extraction import sealed
 
 MANIFEST = "manifest.json"
+DECIDED = "decided"
 SHARD_RESPONSES = 512
 
 
@@ -46,7 +48,8 @@ class Store:
     folder
         Where it lies.
     manifest
-        Plain JSON that identifies its content.
+        Plain JSON that identifies its content, and under ``"decided"`` what was found out
+        when it was started.
     """
 
     folder: Path
@@ -62,8 +65,8 @@ class Store:
         ``check`` gives the length that each tensor must have along its first axis.
         """
         try:
-            tensors = load_file(self.path(shard))
-        except (FileNotFoundError, SafetensorError, OSError):
+            tensors, _ = sealed.load(self.path(shard))
+        except (SafetensorError, OSError):
             return None
         whole = all(name in tensors and len(tensors[name]) == n for name, n in check.items())
         return tensors if whole else None
@@ -79,7 +82,7 @@ class Store:
         target = self.path(shard)
         partial = target.with_suffix(f".partial-{os.getpid()}")
         try:
-            save_file(dict(tensors), partial)
+            sealed.save(partial, tensors)
             os.replace(partial, target)
         except (OSError, SafetensorError) as error:
             partial.unlink(missing_ok=True)
@@ -91,32 +94,44 @@ class Store:
             ) from None
 
 
-def open_store(folder: str | Path, manifest: Mapping) -> Store:
+def open_store(
+    folder: str | Path, manifest: Mapping, decide: Callable[[], Mapping] = dict
+) -> Store:
     """Open a store, or start it; what a killed process half wrote there is removed.
 
     Call it inside ``lock``.
 
+    Parameters
+    ----------
+    folder
+        Made when it isn't there.
+    manifest
+        Plain JSON that identifies the content.
+    decide
+        Called for a new store only: further plain JSON, kept as ``manifest["decided"]``.
+
     Raises
     ------
     StoreError
-        When the folder holds a store made from something else, naming what differs.
+        When the folder holds a store made from something else, naming what differs, or
+        can't be written.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / MANIFEST
-    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-    for partial in folder.glob("*.partial-*"):
+    manifest = json.loads(json.dumps(manifest))
+    # The second kind is safetensors' own, for a moment, before ours has its name.
+    for partial in (*folder.glob("*.partial-*"), *folder.glob(".tmp*")):
         partial.unlink()
     if path.exists():
         try:
             found = dict(json.loads(path.read_text()))
-        except (ValueError, TypeError) as error:
+            decided = dict(found.pop(DECIDED))
+        except (KeyError, ValueError, TypeError) as error:
             raise StoreError(
                 f"a manifest at {path}", str(error), "Delete the folder and extract again."
             ) from None
-        differ = sorted(
-            key for key in {*found, *manifest} if found.get(key) != json.loads(text).get(key)
-        )
+        differ = sorted(key for key in {*found, *manifest} if found.get(key) != manifest.get(key))
         if differ:
             raise StoreError(
                 f"a store of this model and dataset in {folder}",
@@ -128,10 +143,17 @@ def open_store(folder: str | Path, manifest: Mapping) -> Store:
             raise StoreError(
                 f"a manifest beside the shards in {folder}", "none", "Name another folder."
             )
+        text = json.dumps({**manifest, DECIDED: dict(decide())}, indent=1, sort_keys=True) + "\n"
+        decided = json.loads(text)[DECIDED]  # as it will be read again, order included
         partial = path.with_suffix(f".partial-{os.getpid()}")
-        partial.write_text(text)
-        os.replace(partial, path)
-    return Store(folder, manifest)
+        try:
+            partial.write_text(text)
+            os.replace(partial, path)
+        except OSError as error:
+            raise StoreError(
+                f"room to write {path}", str(error), "Free some disk, or name another folder."
+            ) from None
+    return Store(folder, {**manifest, DECIDED: decided})
 
 
 @contextmanager

@@ -2,10 +2,18 @@
 
 Files are named for families, functions for what they tell:
 
-``winrates``      ``validity``, ``validity_as_published``, ``baselines``
-``descriptive``   ``counts``, ``lengths``, ``length_summary``
-``proportions``   clustered win rates and their intervals
-``permutation``   the exact sign-flip test, Holm's correction
+``winrates``         ``validity``, ``validity_as_published``, ``baselines``
+``descriptive``      ``counts``, ``lengths``, ``length_summary``
+``official``         the benchmarks' own scores
+``protocols``        one head under several evaluations, variance components
+``labels``           which head answers to which concept; multitrait–multimethod
+``disentanglement``  correlations between and within items, clusters, factors
+``geometry``         where entanglement lives, in three gauges
+``separability``     concept probes and readout loss (``probing`` fits them)
+``gating``           the gate against fixed rules, debiasing
+``weights``          norms and cosines of a head matrix, its card as tables
+``proportions``      clustered win rates and their intervals
+``permutation``      the exact sign-flip test, Holm's correction
 """
 
 from lib.stats.descriptive import counts, length_summary, lengths

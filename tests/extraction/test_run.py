@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +13,7 @@ import xarray as xr
 
 from lib.data.items import Builder, Items
 from lib.errors import DataError, StoreError
-from lib.extraction import extract
+from lib.extraction import extract, sealed
 from lib.extraction import run as runs
 from lib.extraction.run import TRAINED, align, check, comparisons, load_run, save_run
 from lib.models.base import Readout
@@ -25,9 +27,7 @@ def made_up(n: int = 6) -> Items:
     """Items of two and three responses; items 0 and 1 have the same prompt."""
     builder = Builder("made-up")
     for i in range(n):
-        responses = [f"{SECRET} yes {i}", f"{SECRET} no, not at all"] + [f"{SECRET} well"] * (
-            i % 2
-        )
+        responses = [f"{SECRET} yes {i}", f"{SECRET} no, not at all"] + [f"{SECRET} well"] * (i % 2)
         pairs = [(i % 2, 1 - i % 2, "helpful", "odd" if i % 2 else "even")]
         pairs += [(0, 2, "safe", "odd")] * (i % 2)
         builder.add(f"part/{i}", f"{SECRET} question {max(i, 1)}?", responses, pairs)
@@ -102,7 +102,13 @@ def test_a_run_says_what_it_was_made_from(run, tiny_model, items):
     assert set(tiny_model.fingerprint) == {"backbone", "tokenizer", "template", "heads"}
     assert run.attrs["dropped"] == {"empty": 3}
     assert run.attrs["about"] == {"licence": "MIT", "origin": "this test"}
-    assert run.attrs["extraction"] == {"dtype": "float32", "packing": "trees", "device": "cpu"}
+    assert run.attrs["extraction"] == {
+        "dtype": "float32",
+        "device": "cpu",
+        "packing": "trees",
+        "attention": "branching",
+    }
+    assert set(run.attrs["versions"]) == {"torch", "transformers", "safetensors"}
     assert "capital of France" in run.attrs["template_example"]
     json.dumps(run.attrs)  # plain JSON
 
@@ -244,8 +250,25 @@ def test_a_save_that_fails_leaves_the_older_run_and_nothing_else(run, tmp_path, 
     def full(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(runs, "save_file", full)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(sealed, "save_file", full)
+    with pytest.raises(StoreError, match=r"No space left .* an older run there is untouched"):
+        save_run(run, tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    xr.testing.assert_identical(load_run(tmp_path / "run"), run)
+
+
+def test_a_swap_that_fails_puts_the_older_run_back(run, tmp_path, monkeypatch):
+    save_run(run, tmp_path / "run")
+    replace_, moved = os.replace, []
+
+    def second_fails(source, target):
+        moved.append(target)
+        if len(moved) == 2:
+            raise OSError("disk quota exceeded")
+        replace_(source, target)
+
+    monkeypatch.setattr(runs.os, "replace", second_fails)
+    with pytest.raises(StoreError, match="disk quota"):
         save_run(run, tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     xr.testing.assert_identical(load_run(tmp_path / "run"), run)
@@ -272,11 +295,38 @@ def test_cut_tensors_are_an_error(saved, keep):
         load_run(saved)
 
 
+@pytest.mark.parametrize("name", ["run.json", "run.safetensors"])
+def test_a_byte_that_changed_on_disk_is_an_error(saved, name):
+    path = saved / name
+    content = path.read_bytes()
+    for i in np.random.default_rng(0).integers(0, len(content), 40):
+        changed = bytearray(content)
+        changed[i] ^= 1 << (i % 8)
+        path.write_bytes(changed)
+        with pytest.raises(StoreError):
+            load_run(saved)
+    path.write_bytes(content)
+    load_run(saved)
+
+
+def test_a_document_that_was_edited_is_an_error(saved):
+    rewrite(saved, lambda document: document["attrs"].update(model="another"))
+    with pytest.raises(StoreError, match=r"run\.json that doesn't match its checksum"):
+        load_run(saved)
+
+
 def rewrite(saved, change) -> None:
     path = saved / "run.json"
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))
+
+
+def seal_again(saved) -> None:
+    """As a writer with a bug would: a damaged document under a checksum that fits."""
+    tensors, _ = sealed.load(saved / "run.safetensors")
+    digest = hashlib.sha256((saved / "run.json").read_bytes()).hexdigest()
+    sealed.save(saved / "run.safetensors", tensors, **{"run.json": digest})
 
 
 @pytest.mark.parametrize("text", [b"", b'{"format": 1', b"\xff\xfe"])
@@ -286,10 +336,10 @@ def test_a_damaged_document_is_an_error(saved, text):
         load_run(saved)
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", '{"format": 2}', '"run"', "null"])
+@pytest.mark.parametrize("text", ["[]", "{}", '{"format": 1}', '"run"', "null"])
 def test_a_document_of_another_format_is_an_error(saved, text):
     (saved / "run.json").write_text(text)
-    with pytest.raises(StoreError, match="a run of format 1"):
+    with pytest.raises(StoreError, match="a run of format 2"):
         load_run(saved)
 
 
@@ -308,14 +358,18 @@ def test_a_document_of_another_format_is_an_error(saved, text):
 )
 def test_a_document_that_lacks_a_part_is_an_error(saved, change):
     rewrite(saved, change)
-    with pytest.raises(StoreError):
+    seal_again(saved)
+    with pytest.raises(StoreError, match=r"^(?!.*checksum)"):
         load_run(saved)
 
 
 def test_tensors_of_another_run_are_an_error(saved, tmp_path):
     other = save_run(make_run(np.zeros((8, 2))), tmp_path / "other")
     (saved / "run.safetensors").write_bytes((other / "run.safetensors").read_bytes())
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match="doesn't match its checksum"):
+        load_run(saved)
+    seal_again(saved)
+    with pytest.raises(StoreError, match=r"^(?!.*checksum)"):
         load_run(saved)
 
 
@@ -423,6 +477,20 @@ def test_items_longer_than_the_context_are_left_out_and_counted(tiny_model, tmp_
     assert found.attrs["dropped"] == {"longer than the model's context": 1}
 
 
+def test_items_of_tokens_without_an_embedding_are_left_out_and_counted(
+    tiny_model, tiny_llama, tmp_path
+):
+    # The tokens are bytes; the model lacks "delete", which comes after those of the prompts.
+    last = int(tiny_model.format.tokenize("\x7f")[0])
+    builder = Builder("odd")
+    for i, text in enumerate(["yes", "so\x7f", "no"]):
+        builder.add(str(i), "q", ["yes", text], [(0, 1, "c", "s")])
+    model = replace(tiny_model, backbone=tiny_llama(vocab_size=last))
+    found = extract(model, builder.build(), store=tmp_path / "store")
+    assert found["item"].values.tolist() == ["0", "2"]
+    assert found.attrs["dropped"] == {"token that the model has no embedding for": 1}
+
+
 def test_prompts_that_trained_a_head_can_be_kept_on_request(tiny_model, items, tmp_path):
     model = replace(tiny_model, trained_on=frozenset(items.prompts["prompt_hash"]))
     kept = extract(model, items, store=tmp_path / "store", held_out=False)
@@ -438,12 +506,14 @@ def test_the_items_given_are_untouched(tiny_model, items, run):
 
 def test_a_gated_model_reads_both_states_and_keeps_its_gate(tiny_model, items, tmp_path):
     class Gated(type(tiny_model)):
+        gated = True
+
         def read(self, hidden, gate_hidden=None):
             score = super().read(hidden).score
             gate = np.stack([gate_hidden[:, 0], 1 - gate_hidden[:, 0]], axis=1)
             return Readout(score, (score * gate).sum(axis=1), gate)
 
-    model = Gated(**{**vars(tiny_model), "gated": True})
+    model = Gated(**vars(tiny_model))
     found = extract(model, items, store=tmp_path / "store")
     gate = found["gate"].values
     assert gate.shape == (6, 2)

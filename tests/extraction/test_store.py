@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ from hypothesis import strategies as st
 
 from lib.data.items import Builder, Items
 from lib.errors import ModelError, StoreError
-from lib.extraction import extract, store
+from lib.extraction import extract, parity, sealed, store
 from lib.extraction import forward as forwards
 
 MANIFEST = {"items": "abc", "backbone": "def", "dtype": "float32"}
@@ -49,6 +52,13 @@ def forwarded(monkeypatch):
 
     monkeypatch.setattr(forwards, "forward", counted)
     return calls
+
+
+def flipped(path, i: int) -> None:
+    """Change one bit of a file's byte ``i``."""
+    content = bytearray(path.read_bytes())
+    content[i] ^= 1
+    path.write_bytes(content)
 
 
 def files(folder) -> dict[str, bytes]:
@@ -141,21 +151,22 @@ def test_a_process_killed_while_writing_leaves_a_store_that_opens(tmp_path):
     code = f"""
 import os, signal
 import numpy as np
-from lib.extraction import store
+from lib.extraction import sealed, store
 
-def half(tensors, path):
+def half(tensors, path, metadata):
     path.write_bytes(b"half")
     os.kill(os.getpid(), signal.SIGKILL)
 
 with store.lock({str(tmp_path)!r}):
     opened = store.open_store({str(tmp_path)!r}, {MANIFEST!r})
     opened.write(0, {{"hidden": np.ones((2, 3), np.float32)}})
-    store.save_file = half
+    sealed.save_file = half
     opened.write(1, {{"hidden": np.ones((2, 3), np.float32)}})
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert any(".partial-" in path.name for path in tmp_path.iterdir())
+    (tmp_path / ".tmpaIKZHh").write_bytes(b"half")  # where safetensors itself was killed
     with store.lock(tmp_path):  # the lock died with its holder
         opened = store.open_store(tmp_path, MANIFEST)
     assert (opened.read(0, {"hidden": 2})["hidden"] == 1).all()
@@ -169,6 +180,20 @@ def test_a_cut_shard_is_computed_again(tiny_model, tmp_path, small_shards, forwa
     before = files(tmp_path)
     shard = tmp_path / "00001.safetensors"
     shard.write_bytes(shard.read_bytes()[:keep])
+    forwarded.clear()
+    again = extract(tiny_model, made_up(), store=tmp_path)
+    assert forwarded == [2]
+    xr.testing.assert_identical(first, again)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("at", [12, 200, -5])
+def test_a_shard_with_a_changed_byte_is_computed_again(
+    tiny_model, tmp_path, small_shards, forwarded, at
+):
+    first = extract(tiny_model, made_up(), store=tmp_path)
+    before = files(tmp_path)
+    flipped(tmp_path / "00002.safetensors", at)
     forwarded.clear()
     again = extract(tiny_model, made_up(), store=tmp_path)
     assert forwarded == [2]
@@ -203,9 +228,14 @@ def test_the_manifest_identifies_model_items_and_way_and_holds_no_time(tiny_mode
         "tokenizer",
         "template",
         "dtype",
+        "device",
+        "versions",
         "packing",
         "shard_responses",
+        "decided",
     }
+    assert manifest["decided"] == {"packing": "trees", "attention": "branching"}
+    assert set(manifest["versions"]) == {"torch", "transformers"}
     assert manifest["items"] == made_up().fingerprint
     assert manifest["backbone"] == tiny_model.fingerprint["backbone"]
 
@@ -225,6 +255,24 @@ def test_a_store_of_another_model_is_an_error_that_says_so(tiny_model, tiny_llam
         extract(other, made_up(), store=tmp_path)
 
 
+def test_a_store_of_another_version_or_device_is_an_error_that_says_so(
+    tiny_model, tmp_path, monkeypatch
+):
+    extract(tiny_model, made_up(), store=tmp_path)
+    monkeypatch.setattr("torch.__version__", "1.2.3+cpu")
+    with pytest.raises(StoreError, match="one with another versions"):
+        extract(tiny_model, made_up(), store=tmp_path)
+
+
+def test_what_was_decided_is_asked_once_and_no_difference(tmp_path):
+    decided = {"packing": "padded", "attention": "sdpa"}
+    first = store.open_store(tmp_path, MANIFEST, lambda: decided)
+    again = store.open_store(tmp_path, MANIFEST, lambda: pytest.fail("asked again"))
+    assert first.manifest == again.manifest == {**MANIFEST, "decided": decided}
+    # In the same order too: a run's attributes are written down in it.
+    assert list(first.manifest["decided"]) == list(again.manifest["decided"])
+
+
 def test_all_that_differs_is_named(tmp_path):
     store.open_store(tmp_path, MANIFEST)
     other = {"items": "abc", "backbone": "x", "dtype": "bfloat16", "extra": 1}
@@ -233,7 +281,7 @@ def test_all_that_differs_is_named(tmp_path):
     store.open_store(tmp_path, dict(reversed(MANIFEST.items())))  # order is no difference
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "7"])
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "7", "{}", '{"decided": 7}'])
 def test_a_damaged_manifest_is_an_error(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(StoreError, match=r"a manifest at .*Delete the folder"):
@@ -261,6 +309,56 @@ def test_without_a_folder_states_go_to_the_cache_under_what_made_them(
     extract(tiny_model, made_up(), packing="padded")
     assert forwarded == [7, 7, 7]
     assert len(list((tmp_path / "states").iterdir())) == 3
+
+
+# Any order, any rows, short of memory.
+
+
+@given(order=st.permutations(range(7)), budget=st.integers(1, 400), way=st.booleans())
+@settings(deadline=None, max_examples=20)
+def test_any_order_row_budget_or_packing_gives_the_same_run(
+    tiny_model, tmp_path_factory, order, budget, way
+):
+    def scored(order, **options):
+        builder = Builder("made-up")
+        for i in order:
+            builder.add(f"item-{i}", f"question {i}?", ["yes" * i, f"no {i}"], [(0, 1, "c", "s")])
+        run = extract(
+            tiny_model, builder.build(), store=tmp_path_factory.mktemp("s") / "s", **options
+        )
+        at = np.argsort(run["item"].values)
+        return run["score"].values.reshape(7, 2, 2)[at]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "plan", partial(store.plan, size=4))
+        found = scored(order, budget=budget, packing="trees" if way else "padded")
+    expected = scored(range(7), packing="padded", budget=1)
+    sd = expected.reshape(14, 2).std(axis=0)
+    assert (np.abs(found - expected) <= 1e-4 * sd).all()
+
+
+def test_short_memory_is_said_and_lasts_for_the_rest_of_the_run(
+    tiny_model, tmp_path, small_shards, monkeypatch
+):
+    expected = extract(tiny_model, made_up(), store=tmp_path / "a")
+    backbone, sizes = tiny_model.backbone, []
+    calls = backbone.forward
+
+    def small(*args, input_ids, **options):
+        sizes.append(input_ids.numel())
+        if input_ids.numel() > 45:  # one item has 40 tokens or so
+            raise MemoryError
+        return calls(*args, input_ids=input_ids, **options)
+
+    monkeypatch.setattr(parity, "objection", lambda *_: "")
+    monkeypatch.setattr(backbone, "forward", small)
+    with pytest.warns(UserWarning, match="going on with 32 tokens a row instead of 64") as said:
+        found = extract(tiny_model, made_up(), store=tmp_path / "b", budget=64)
+    assert len(said) == 1
+    assert found.attrs["extraction"].pop("out of memory") == "rows cut to 32"
+    assert found.attrs == expected.attrs
+    assert sum(size > 45 for size in sizes) == 1
+    assert found["score"].values == pytest.approx(expected["score"].values, abs=1e-3)
 
 
 # In use, full, not writable.
@@ -297,11 +395,11 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_partial_file(tmp_path, monke
     opened = store.open_store(tmp_path, MANIFEST)
     opened.write(0, {"hidden": np.ones((1, 1), np.float32)})
 
-    def full(tensors, path):
+    def full(tensors, path, metadata):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "save_file", full)
+    monkeypatch.setattr(sealed, "save_file", full)
     with pytest.raises(StoreError, match=r"No space left on device.*finished shards are kept"):
         opened.write(1, {"hidden": np.ones((1, 1), np.float32)})
     assert sorted(files(tmp_path)) == ["00000.safetensors", "manifest.json"]
@@ -347,3 +445,38 @@ def test_the_item_of_a_bad_state_inside_a_shard_is_named(tiny_model, tiny_llama,
     with pytest.raises(ModelError, match="for item 'item-3'"):
         extract(replace(tiny_model, backbone=backbone), builder.build(), store=tmp_path)
     assert os.listdir(tmp_path).count("00000.safetensors") == 0
+
+
+# Killed, again and again.
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_and_then_the_same_bytes(tmp_path):
+    def start(name):
+        command = [sys.executable, str(Path(__file__).with_name("killed.py"))]
+        process = subprocess.Popen([*command, str(tmp_path / name)], stdout=subprocess.PIPE)
+        assert b"started\n" in iter(process.stdout.readline, b"")  # the model is loaded
+        return process
+
+    with start("whole") as process:
+        began = time.monotonic()
+        assert process.wait() == 0
+    took = time.monotonic() - began
+    random, finished, kills = np.random.default_rng(0), [], 0
+    while kills < 20:
+        with start("killed") as process:
+            time.sleep(random.uniform(0, took / 6))
+            process.send_signal(signal.SIGKILL)
+            kills += process.wait() == -signal.SIGKILL
+        states = tmp_path / "killed" / "states"
+        finished.append(len(list(states.glob("*.safetensors"))) if states.exists() else 0)
+        if (tmp_path / "killed" / "run").exists():  # it got through: take some away
+            for shard in sorted(states.glob("*.safetensors"))[5:]:
+                shard.unlink()
+            shutil.rmtree(tmp_path / "killed" / "run")
+    assert max(finished) > 0
+    with start("killed") as process:
+        assert process.wait() == 0
+    for part in ("states", "run"):
+        whole, killed = (files(tmp_path / name / part) for name in ("whole", "killed"))
+        assert whole == killed

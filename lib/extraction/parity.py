@@ -1,0 +1,58 @@
+"""Do trees give a model's scores? Tried on a few items before a store is started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from lib.extraction.forward import States, forward
+from lib.models.prompt import EncodedItem
+
+ITEMS = 3
+# Largest difference, in standard deviations of the head over the responses tried. Rounding
+# is about 3e-5 of one in float32; attention to a wrong token is of the order of one.
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
+# States this much alike, relative to that, are equal whatever the heads make of them.
+STATES = 0.02
+
+
+def objection(model, items: Sequence[EncodedItem]) -> str:
+    """Why the model's items must not be packed as trees; empty when they may be.
+
+    Compares the scores of a few short items, packed in one row, with those of each
+    sequence alone in the model's own attention. States that aren't finite are left for
+    the extraction to report.
+    """
+    some = sorted(items, key=lambda item: (len(item.sequences) == 1, item.n_tokens))[:ITEMS]
+    alone = forward(model.backbone, some, packing="padded", budget=1)
+    if not all(np.isfinite(states).all() for states in (alone.hidden, alone.gate_hidden)):
+        return ""
+    try:
+        packed = forward(model.backbone, some)
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        return f"packed as trees the model fails: {(str(error).splitlines() or [''])[0][:120]}"
+    dtype = next(model.backbone.parameters()).dtype
+    allowed = TOLERANCE.get(dtype, TOLERANCE[torch.float32])
+    if all(
+        np.linalg.norm(a - b) <= allowed * STATES * np.linalg.norm(b)
+        for a, b in (
+            (packed.hidden, alone.hidden),
+            (packed.gate_hidden, alone.gate_hidden),
+        )
+    ):
+        return ""
+    found, expected = (_scores(model, some, states) for states in (packed, alone))
+    # A head that hardly varies over so few responses is held to its size instead.
+    scale = np.maximum(expected.std(axis=0), 0.01 * np.sqrt((expected**2).mean(axis=0)))
+    if (np.abs(found - expected) <= allowed * scale).all():
+        return ""
+    return f"packed as trees the scores differ by more than {allowed:g} standard deviations"
+
+
+def _scores(model, items: Sequence[EncodedItem], states: States) -> np.ndarray:
+    owner = np.repeat(np.arange(len(items)), [len(item.sequences) for item in items])
+    readout = model.read(states.hidden, states.gate_hidden[owner] if model.gated else None)
+    final = [] if readout.final is None else [readout.final[:, None]]
+    return np.concatenate([readout.score, *final], axis=1).astype(np.float64)
