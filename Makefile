@@ -11,11 +11,11 @@ book: $(VENV)/.ready
 	@$(BIN)/python -m lib build --cores $(CORES)
 
 test: $(VENV)/.ready browser lint
-	@$(BIN)/python -m pytest -q -m "not slow"
-	@$(BIN)/python -m pytest -q -m slow
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -m slow -n 0
 
 fast: $(VENV)/.ready
-	@$(BIN)/python -m pytest -q
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 lint: $(VENV)/.ready
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

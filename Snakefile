@@ -75,7 +75,7 @@ rule page:
         ),
     shell:
         "OMP_NUM_THREADS=1 {PYTHON} -m lib page {params.notebook} --out {output}"
-        " --title {params.title} {params.given} > /dev/null"
+        " --title {params.title} {params.given}"
 
 
 rule book:

@@ -43,6 +43,6 @@ def build(cores: int = 2) -> Path:
 def _snakemake(*options: str, quiet: bool = False) -> int:
     command = [
         *(sys.executable, "-m", "snakemake", "--snakefile", str(paths.ROOT / "Snakefile")),
-        *("--directory", str(paths.ROOT), "--quiet", "rules", "progress", *options),
+        *("--directory", str(paths.ROOT), "--quiet", "all", *options),
     ]
     return subprocess.run(command, capture_output=quiet).returncode
