@@ -56,11 +56,29 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--cores", type=int, default=2)
     command.set_defaults(run=_build)
 
-    command = commands.add_parser("train", help="train an embedded model's heads")
-    command.add_argument("model", choices=["smol-armo"])
-    command.add_argument("--source", required=True, help="folder of real preference files")
-    command.add_argument("--out", help="folder for weights and card; the package's by default")
-    command.set_defaults(run=_train)
+    command = commands.add_parser("train", help="train heads on a frozen backbone")
+    models = command.add_subparsers(required=True, metavar="WHAT")
+    smol = models.add_parser("smol-armo", help="the embedded model, again")
+    smol.add_argument("--source", required=True, help="folder of real preference files")
+    smol.add_argument("--out", help="folder for weights and card; the package's by default")
+    smol.set_defaults(run=_train)
+    armorm = models.add_parser("armorm", help="ArmoRM's recipe on any rated datasets")
+    armorm.add_argument("--model", default="smol-armo", help="whose backbone and template to use")
+    for name, what in (("ratings", "rated datasets"), ("preferences", "preference datasets")):
+        armorm.add_argument(
+            f"--{name}",
+            nargs="+",
+            required=True,
+            type=_sourced,
+            metavar="DATASET[=FOLDER]",
+            help=f"{what}, each with its source folder; the hub without one",
+        )
+    armorm.add_argument("--remove", help="attribute to take out of the others (verbosity)")
+    armorm.add_argument("--limit", type=int, default=0, help="items of each dataset; 0: all")
+    armorm.add_argument("--seed", type=int, default=0)
+    armorm.add_argument("--published-axis", action="store_true", help="with the published fault")
+    armorm.add_argument("--out", required=True, help="folder for the checkpoint")
+    armorm.set_defaults(run=_train_armorm)
     return parser
 
 
@@ -158,6 +176,32 @@ def _build(options) -> None:
 
     index = build(options.cores)
     print(f"The book is built. Open {index.as_uri()}")
+
+
+def _sourced(text: str) -> tuple[str, str | None]:
+    name, _, source = text.partition("=")
+    return name, source or None
+
+
+def _train_armorm(options) -> None:
+    from lib.models import load_model
+    from lib.training import armorm
+
+    model = load_model(options.model)
+    trained = armorm.train(
+        model,
+        dict(options.ratings),
+        dict(options.preferences),
+        remove=options.remove,
+        limit=options.limit,
+        seed=options.seed,
+        published_axis=options.published_axis,
+    )
+    folder = armorm.save(trained, model, options.out)
+    print(
+        f"{len(trained.names)} heads ({', '.join(trained.names)}) in {folder}; "
+        f"held out {trained.card['held_out']}"
+    )
 
 
 def _train(options) -> None:

@@ -10,11 +10,12 @@ import yaml
 from lib import paths
 from lib.book.plan import Plan, read
 
+METHODS = ("book/stimuli",)
 HEADER = "# Written by `python -m lib toc` from audit.yml; don't edit.\n"
 
 
 def render(plan: Plan | None = None) -> str:
-    """The text of ``_toc.yml``: the index, then a part for each model."""
+    """The text of ``_toc.yml``: the index, a part for each model, then methods."""
     plan = plan or read()
     parts: dict[str, list] = {}
     # Pages about the model as a whole come before those about one dataset.
@@ -26,7 +27,11 @@ def render(plan: Plan | None = None) -> str:
         "format": "jb-book",
         "root": "book/index",
         "parts": [
-            {"caption": f"Model {model}", "chapters": chapters} for model, chapters in parts.items()
+            *(
+                {"caption": f"Model {model}", "chapters": chapters}
+                for model, chapters in parts.items()
+            ),
+            {"caption": "Methods", "chapters": [{"file": page} for page in METHODS]},
         ],
     }
     return HEADER + yaml.safe_dump(document, sort_keys=False, allow_unicode=True)

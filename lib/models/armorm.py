@@ -41,6 +41,7 @@ from lib.models.prompt import EXAMPLE, PromptFormat
 WEIGHT = "regression_layer.weight"
 TRANSFORM = "reward_transform_matrix"
 LOGIT_SCALE = "gating.logit_scale"
+TRAINING = "training.json"  # beside a checkpoint of our own training: its card and prompts
 PREFIXES = ("regression_layer.", TRANSFORM, "gating.")
 
 
@@ -150,6 +151,7 @@ def load(
         weight=weight,
         transform=transform,
         gate=gate,
+        trained_on=_trained_on(checkpoint.folder),
         card=checkpoint.card
         | {
             "kind": "gated multi-objective reward model (ArmoRM's layout)",
@@ -162,6 +164,15 @@ def load(
             },
         },
     )
+
+
+def _trained_on(folder: Path) -> frozenset[str]:
+    """Prompts that trained the heads, where the checkpoint says so."""
+    path = folder / TRAINING
+    if not path.is_file():
+        return frozenset()
+    split = json.loads(path.read_text())["split"]
+    return frozenset(split["train"]) | frozenset(split["choose"])
 
 
 def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:

@@ -1,0 +1,238 @@
+"""ArmoRM's two stages on any backbone, from any rated datasets and any preference set.
+
+Stage 1 fits one ridge head for each rated attribute on the rows that have it
+(``lib.training.ridge``); stage 2 takes one attribute out of the others and trains a gate on
+preferences (``lib.training.gate``). Prompts are split once for both stages
+(``lib.training.split``); hold-out prompts are only scored.
+
+As published, with two faults mended: the softmax runs over heads (``published_axis=True``
+puts it back over chosen and rejected, where the gate can't learn), and the debiasing matrix
+acts in training too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lib.data import load_items
+from lib.errors import DataError, unknown
+from lib.extraction import align, extract
+from lib.models.armorm import TRAINING, save_armorm
+from lib.models.gating import Gate
+from lib.stats.proportions import by_cluster, wilson
+from lib.training import gate as gates
+from lib.training import ridge, split
+
+FIXED = ("item", "slot", "text", "row", "judgements")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What the two stages give.
+
+    Attributes
+    ----------
+    names
+        Attributes, in the order of the heads.
+    weight, transform, gate
+        W (heads, features), M (heads, heads) and the gating network.
+    card
+        Rows, penalties, held-out R², λ, held-out accuracy and the prompts of each side.
+    """
+
+    names: list[str]
+    weight: np.ndarray
+    transform: np.ndarray
+    gate: Gate
+    card: dict
+
+
+def train(
+    model,
+    ratings: Mapping[str, str | None],
+    preferences: Mapping[str, str | None],
+    *,
+    remove: str | None = None,
+    limit: int = 0,
+    seed: int = 0,
+    published_axis: bool = False,
+    **options,
+) -> Trained:
+    """Train heads, debiasing matrix and gate on the model's frozen states.
+
+    Parameters
+    ----------
+    model
+        A ``RewardModel`` whose backbone and prompt format are used; its heads are not.
+    ratings, preferences
+        Dataset names with the source folder of each, or ``None`` for the hub.
+    remove
+        The attribute taken out of the others; without it M is the identity.
+    limit, seed
+        Items of each dataset, and the seed of their sample and of the gate.
+    published_axis
+        Train the gate with the published axis error, for comparison.
+    options
+        For ``lib.training.gate.train_gate``.
+
+    Raises
+    ------
+    DataError
+        Without rated responses or comparisons, or for an attribute to remove that no
+        dataset rates.
+    """
+    rated = [_states(model, name, source, limit, seed) for name, source in ratings.items()]
+    names = sorted({name for part in rated for name in part.ratings})
+    if not names:
+        raise DataError(
+            "ratings in " + ", ".join(ratings), "none", "Name a dataset whose responses are rated."
+        )
+    if remove is not None and remove not in names:
+        raise unknown("rated attribute", remove, names, DataError)
+    hidden = np.concatenate([part.hidden for part in rated])
+    side = np.concatenate([part.side[part.owner] for part in rated])
+    labels = np.concatenate([part.matrix(names) for part in rated])
+    heads = ridge.fit(hidden, labels, side == "train", side == "choose")
+    reference = hidden[side == "train"] @ heads.weight.T
+    if remove is None:
+        debiasing = gates.Debiasing(np.eye(len(names)), np.zeros(len(names)))
+    else:
+        debiasing = gates.debias(reference, names.index(remove))
+    pairs = [_states(model, name, source, limit, seed) for name, source in preferences.items()]
+    states, scores, pair_side, group = _pairs(pairs, heads.weight)
+    fit = pair_side == "train"
+    network, losses = gates.train_gate(
+        states[fit],
+        scores[fit, 0],
+        scores[fit, 1],
+        debiasing.matrix,
+        seed=seed,
+        published_axis=published_axis,
+        **options,
+    )
+    out = pair_side == "held_out"
+    card = {
+        "ratings": list(ratings),
+        "preferences": list(preferences),
+        "published_axis": published_axis,
+        "heads": [
+            {
+                "name": name,
+                "rows": int(heads.rows[k]),
+                "penalty": float(heads.alpha[k]),
+                "r2_choose": round(float(heads.r2[k]), 4),
+                "r2_held_out": _r2(hidden, labels[:, k], side == "held_out", heads, k),
+                "lambda": None if np.isnan(debiasing.lambdas[k]) else float(debiasing.lambdas[k]),
+            }
+            for k, name in enumerate(names)
+        ],
+        "gate_loss": [round(float(losses[0]), 4), round(float(losses[-1]), 4)],
+        "held_out": _accuracy(network, debiasing.matrix, states[out], scores[out], group[out]),
+        "split": _split([*rated, *pairs]),
+    }
+    return Trained(names, heads.weight, debiasing.matrix, network, card)
+
+
+def save(trained: Trained, model, folder: str | Path) -> Path:
+    """Write a checkpoint in ArmoRM's layout, which ``load_model`` reads, with its card.
+
+    The heads' intercepts are left out, as in the released layout: they move every response
+    alike.
+    """
+    folder = save_armorm(
+        folder,
+        backbone=model.backbone,
+        tokenizer=model.format.tokenizer,
+        weight=trained.weight.astype(np.float32),
+        transform=trained.transform.astype(np.float32),
+        gate=trained.gate,
+        names=trained.names,
+    )
+    (folder / TRAINING).write_text(json.dumps(trained.card, indent=1, ensure_ascii=False) + "\n")
+    return folder
+
+
+@dataclass(frozen=True)
+class _Part:
+    hidden: np.ndarray
+    gate_hidden: np.ndarray
+    owner: np.ndarray
+    side: np.ndarray
+    group: np.ndarray
+    better: np.ndarray
+    worse: np.ndarray
+    ratings: Mapping[str, np.ndarray]
+    hashes: np.ndarray
+
+    def matrix(self, names: Sequence[str]) -> np.ndarray:
+        """Ratings, shape (responses, names); NaN where this dataset has none."""
+        missing = np.full(len(self.owner), np.nan)
+        return np.column_stack([self.ratings.get(name, missing) for name in names])
+
+
+def _states(model, name: str, source: str | None, limit: int, seed: int) -> _Part:
+    items = load_items(name, source=source, limit=limit, seed=seed)
+    run = extract(model, items, held_out=False)
+    items = items.select(items.prompts["item"].isin(run["item"].values).to_numpy())
+    rated = [column for column in items.responses if column not in FIXED]
+    aligned = align(run) if run.sizes["comparison"] else None
+    none = np.zeros(0, np.int64)
+    return _Part(
+        hidden=run["hidden"].values.astype(float),
+        gate_hidden=run["gate_hidden"].values.astype(float),
+        owner=run["item_of_response"].values,
+        side=split.side(items.prompts["prompt"]),
+        group=split.groups(items.prompts["prompt"]),
+        better=aligned.better if aligned else none,
+        worse=aligned.worse if aligned else none,
+        ratings={column: items.responses[column].to_numpy(float) for column in rated},
+        hashes=items.prompts["prompt_hash"].to_numpy(),
+    )
+
+
+def _pairs(parts: Sequence[_Part], weight: np.ndarray):
+    """Prompt states, head scores (pairs, 2, heads), sides and groups of all comparisons."""
+    if not sum(len(part.better) for part in parts):
+        raise DataError("comparisons to train the gate on", "none", "Name a preference dataset.")
+    items = [part.owner[part.better] for part in parts]
+    states = [part.gate_hidden[item] for part, item in zip(parts, items, strict=True)]
+    scores = [
+        np.stack([part.hidden[part.better], part.hidden[part.worse]], 1) @ weight.T
+        for part in parts
+    ]
+    side = [part.side[item] for part, item in zip(parts, items, strict=True)]
+    group = [
+        part.group[item] + k * 10**6
+        for k, (part, item) in enumerate(zip(parts, items, strict=True))
+    ]
+    return tuple(np.concatenate(each) for each in (states, scores, side, group))
+
+
+def _r2(hidden, label, out, heads, k) -> float | None:
+    rows = out & np.isfinite(label)
+    if rows.sum() < 2 or np.ptp(label[rows]) == 0:
+        return None
+    predicted = hidden[rows] @ heads.weight[k] + heads.bias[k]
+    return round(float(1 - ((label[rows] - predicted) ** 2).mean() / label[rows].var()), 4)
+
+
+def _accuracy(network: Gate, matrix, states, scores, group) -> dict[str, float]:
+    if not len(states):
+        return {"pairs": 0}
+    margin = ((scores[:, 0] - scores[:, 1]) * (network(states) @ matrix.T)).sum(axis=1)
+    correct = (margin > 0) + (margin == 0) / 2
+    found = wilson(*by_cluster(correct, np.unique(group, return_inverse=True)[1]))
+    numbers = {"accuracy": found.estimate, "low": found.low, "high": found.high}
+    return {key: round(float(value), 4) for key, value in numbers.items()} | {"pairs": len(states)}
+
+
+def _split(parts: Sequence[_Part]) -> dict[str, list[str]]:
+    return {
+        side: sorted(set(np.concatenate([part.hashes[part.side == side] for part in parts])))
+        for side in split.SIDES
+    }
