@@ -146,6 +146,27 @@ def _page(options) -> int:
     return 0
 
 
+def _seen_from_root(name: str, value):
+    """A path given here, as the page sees it: pages run at the root of the checkout."""
+    if name == "dataset" and value.startswith("file:"):
+        return f"file:{_from_root(value.removeprefix('file:'))}"
+    if name in ("source", "run", "tables") and value:
+        return _from_root(value)
+    if name == "runs":
+        return [_from_root(folder) for folder in value]
+    return value
+
+
+def _from_root(path: str) -> str:
+    from pathlib import Path
+
+    from lib import paths
+
+    whole = Path(path).absolute()
+    inside = whole.is_relative_to(paths.ROOT)
+    return str(whole.relative_to(paths.ROOT) if inside else whole)
+
+
 def _page_help(notebook: str) -> str:
     from lib.book import pages, plan
 

@@ -72,7 +72,7 @@ def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title:
     from papermill.exceptions import PapermillExecutionError
 
     values = parameters.check(declared(notebook), given)
-    output = Path(output)
+    output = _target(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(f".{output.stem}.partial-{os.getpid()}.ipynb")
     source = paths.NOTEBOOKS / f"{notebook}.ipynb"
@@ -98,6 +98,25 @@ def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title:
     return output
 
 
+def _target(output: str | Path) -> Path:
+    """Where the page goes, when that is a place for one."""
+    path = Path(output).absolute()
+    found = ""
+    if path.suffix != ".ipynb":
+        found = "another suffix"
+    elif path.is_dir():
+        found = "a folder"
+    elif paths.NOTEBOOKS.absolute() in path.resolve().parents:
+        found = "a place among the notebooks themselves"
+    elif any(parent.is_file() for parent in path.parents):
+        found = "a file where its folder should be"
+    if found:
+        raise PageError(
+            f"a path for the page, ending in .ipynb, at {output}", found, "Choose another."
+        )
+    return path
+
+
 @contextmanager
 def _quiet_kernel() -> Iterator[None]:
     """Keep what the kernel's own process logs off the console; cells' output isn't touched."""
@@ -117,8 +136,8 @@ def _failed(notebook: str, cell: int | None, error: str) -> PageError:
     where = f"cell {cell} of " if cell is not None else ""
     return PageError(
         "every cell to complete",
-        f"a failure in {where}notebooks/{notebook}.ipynb: {error}",
-        "The last good page was kept.",
+        f"a failure in {where}notebooks/{notebook}.ipynb: {error.rstrip('.')}",
+        "A page made before stays as it was.",
     )
 
 

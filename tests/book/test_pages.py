@@ -82,3 +82,18 @@ def test_an_unknown_notebook_lists_the_known_ones(notebook):
     notebook(PARAMETERS)
     with pytest.raises(ParameterError, match="Did you mean 'page'"):
         pages.declared("pge")
+
+
+@pytest.mark.parametrize(
+    "place", ["notebooks/page.ipynb", "out.md", "folder.ipynb", "file/x.ipynb"]
+)
+def test_a_page_never_goes_where_something_else_is(notebook, tmp_path, place):
+    notebook(PARAMETERS)
+    (tmp_path / "folder.ipynb").mkdir()
+    (tmp_path / "file").write_text("mine")
+    before = sorted(path for path in tmp_path.rglob("*"))
+    source = (tmp_path / "notebooks" / "page.ipynb").read_bytes()
+    with pytest.raises(PageError, match="Choose another"):
+        pages.run_page("page", tmp_path / place, {})
+    assert sorted(path for path in tmp_path.rglob("*")) == before
+    assert (tmp_path / "notebooks" / "page.ipynb").read_bytes() == source
