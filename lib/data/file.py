@@ -12,12 +12,11 @@ column         content
 =============  ==============================================================
 
 In CSV, lists of texts, turns and ratings are written as JSON. ``item`` is the row number,
-from 0.
+from 0. A text that occurs twice among a row's chosen, or among its rejected, counts once.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +26,7 @@ from lib.data.items import Builder, Items, in_chunks
 from lib.errors import DataError
 
 ROLES = ("system", "user", "assistant")
+REQUIRED = ("prompt", "chosen", "rejected")
 
 
 def load(name: str, path: str | Path) -> Items:
@@ -59,23 +59,47 @@ def _steps(builder: Builder, path: str | Path) -> Iterator[None]:
         rows = map(_from_csv, rows)
     for number, row in enumerate(rows):
         where = f"row {number} of {Path(path).name}"
+        if number == 0:
+            _require_columns(row, where)
         prompt = _prompt(row.get("prompt"), where)
         chosen = _texts(row.get("chosen"), "chosen", where)
         rejected = _texts(row.get("rejected"), "rejected", where)
-        subset = str(row.get("subset") or "all")
-        criterion = str(row.get("criterion") or "preference")
+        subset = _label(row.get("subset"), "subset", "all", where)
+        criterion = _label(row.get("criterion"), "criterion", "preference", where)
+        better, worse = _firsts(chosen), _firsts(rejected)
         pairs = [
-            (better, len(chosen) + worse, criterion, subset)
-            for better, first in enumerate(chosen)
-            for worse, second in enumerate(rejected)
+            (i, len(better) + j, criterion, subset)
+            for i, first in enumerate(better)
+            for j, second in enumerate(worse)
             if first != second
         ]
         if not pairs:
             builder.drop("identical responses")
         else:
             ratings = _ratings(row.get("ratings"), len(chosen) + len(rejected), where)
-            builder.add(str(number), prompt, chosen + rejected, pairs, ratings)
+            if ratings:
+                kept = [*better.values(), *(len(chosen) + place for place in worse.values())]
+                ratings = [ratings[place] for place in kept]
+            builder.add(str(number), prompt, [*better, *worse], pairs, ratings)
         yield
+
+
+def _require_columns(row: Mapping, where: str) -> None:
+    absent = [column for column in REQUIRED if column not in row]
+    if absent:
+        raise DataError(
+            f"a {' and a '.join(absent)} column in {where}",
+            f"the columns {', '.join(map(repr, row))}" if row else "no columns",
+            f"Name the columns {', '.join(REQUIRED)}.",
+        )
+
+
+def _firsts(texts: list[str]) -> dict[str, int]:
+    """The distinct texts in order, with the place at which each occurs first."""
+    places: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        places.setdefault(text, place)
+    return places
 
 
 def _from_csv(row: Mapping) -> dict:
@@ -84,11 +108,11 @@ def _from_csv(row: Mapping) -> dict:
 
 
 def _cell(column: str, text):
-    if column not in ("prompt", "chosen", "rejected", "ratings") or not text:
+    if column not in (*REQUIRED, "ratings") or not text:
         return text or None
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
+        value = sources.parse_json(text)
+    except ValueError:
         return text
     kind = {"prompt": Mapping, "ratings": Mapping}.get(column, str)
     if isinstance(value, list) and (not value or any(isinstance(each, kind) for each in value)):
@@ -100,9 +124,30 @@ def _missing(value) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+def _label(value, column: str, default: str, where: str) -> str:
+    if _missing(value) or value == "":
+        return default
+    if isinstance(value, list | Mapping):
+        raise DataError(f"a {column} in {where}: a text", repr(value)[:80], "Mend the row.")
+    return _encodable(str(value), column, where)
+
+
+def _encodable(text: str, column: str, where: str) -> str:
+    """The text, which must have a UTF-8 form: JSON can spell half a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"a {column} in {where} that can be written as UTF-8",
+            f"half a surrogate pair at character {error.start}",
+            "Mend or remove the row.",
+        ) from None
+    return text
+
+
 def _prompt(value, where: str):
     if isinstance(value, str) and value.strip():
-        return value
+        return _encodable(value, "prompt", where)
     good = (
         isinstance(value, list)
         and value
@@ -125,6 +170,8 @@ def _prompt(value, where: str):
             f"a last turn of the {value[-1]['role']}",
             "Move the assistant's last turn to 'chosen' and 'rejected'.",
         )
+    for turn in value:
+        _encodable(turn["content"], "prompt", where)
     return value
 
 
@@ -137,6 +184,7 @@ def _texts(value, column: str, where: str) -> list[str]:
                 "nothing" if _missing(text) or text == "" else repr(text)[:80],
                 "Mend or remove the row.",
             )
+        _encodable(text, column, where)
     return texts
 
 
@@ -148,7 +196,7 @@ def _ratings(value, responses: int, where: str) -> list[dict[str, float]] | None
             {key: float(number) for key, number in each.items() if number is not None}
             for each in value
         ]
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         rated = []
     if len(rated) != responses:
         raise DataError(
@@ -156,4 +204,11 @@ def _ratings(value, responses: int, where: str) -> list[dict[str, float]] | None
             repr(value)[:80],
             "Mend the row or leave its ratings out.",
         )
+    for each in rated:
+        for key, number in each.items():
+            _encodable(key, "rating's name", where)
+            if not math.isfinite(number):
+                raise DataError(
+                    f"finite ratings in {where}", f"{key} {number}", "Write null for none."
+                )
     return rated

@@ -21,6 +21,9 @@ from lib.errors import DataError
 Turn = Mapping[str, str]
 Prompt = Sequence[Turn]
 
+RESERVED = ("item", "slot", "text", "row")
+"""Names no rating may have: columns of responses, and of tables made from them."""
+
 
 def prompt_hash(prompt: Prompt) -> str:
     """Sixteen hex digits that identify a conversation by its roles and contents."""
@@ -114,11 +117,18 @@ class Items:
         """At most ``limit`` items: a seeded sample in the original order, or the head.
 
         A ``limit`` of 0 takes all.
+
+        Raises
+        ------
+        DataError
+            For an unknown order, or a limit or seed that is not a whole number from 0.
         """
         if order not in ("sample", "head"):
             raise DataError("order 'sample' or 'head'", repr(order), "Choose one of the two.")
         if not isinstance(limit, Integral) or limit < 0:
             raise DataError("a limit of 0 (all) or more", repr(limit), "Give a whole number.")
+        if not isinstance(seed, Integral) or seed < 0:
+            raise DataError("a seed of 0 or more", repr(seed), "Give a whole number.")
         if not limit or limit >= len(self):
             return self
         if order == "head":
@@ -163,7 +173,19 @@ class Builder:
             ``(better slot, worse slot, criterion, subset)`` rows.
         ratings
             For each response, its ratings by attribute.
+
+        Raises
+        ------
+        DataError
+            When a rating has the name of a column that is taken (``RESERVED``).
         """
+        taken = [name for name in RESERVED if any(name in rated for rated in ratings or ())]
+        if taken:
+            raise DataError(
+                f"no ratings named {', '.join(RESERVED)} in item {item} of {self.name}",
+                ", ".join(taken),
+                "Rename those ratings.",
+            )
         turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         turns = [{"role": turn["role"], "content": turn["content"]} for turn in turns]
         start = len(self._responses)

@@ -7,8 +7,10 @@ import gzip
 import io
 import json
 import lzma
+import re
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lib.errors import DataError
@@ -54,12 +56,13 @@ def read_rows(path: str | Path) -> Iterator[dict]:
     Raises
     ------
     DataError
-        For a missing file, an unknown suffix, malformed JSON (with its line), a row that
-        is not an object, or bytes that are not UTF-8.
+        For a missing file, an unknown suffix, malformed JSON or CSV (with its line), a row
+        that is not an object, a column or key that occurs twice, or bytes that are not UTF-8.
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"a file at {path}", "none", "Check the path.")
+        found = "a folder" if path.is_dir() else "none"
+        raise DataError(f"a file at {path}", found, "Check the path.")
     if not path.name.endswith(READABLE):
         raise DataError(
             f"a file that ends in {', '.join(READABLE)}", path.name, "Convert or rename it."
@@ -69,9 +72,10 @@ def read_rows(path: str | Path) -> Iterator[dict]:
 
         try:
             table = pyarrow.parquet.ParquetFile(path)
+            _distinct(table.schema_arrow.names, path)
             for batch in table.iter_batches(batch_size=1024):
                 yield from batch.to_pylist()
-        except (OSError, pyarrow.ArrowException) as error:
+        except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
             raise DataError(
                 f"a Parquet file at {path}", f"{error}", "Write the file again."
             ) from None
@@ -81,8 +85,7 @@ def read_rows(path: str | Path) -> Iterator[dict]:
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
             if stem.endswith(".csv"):
-                csv.field_size_limit(1 << 30)
-                yield from csv.DictReader(stream)
+                yield from _csv_rows(stream, path)
             elif stem.endswith(".jsonl"):
                 yield from _json_lines(stream, path)
             else:
@@ -95,16 +98,92 @@ def read_rows(path: str | Path) -> Iterator[dict]:
         ) from None
 
 
+def parse_json(text: str):
+    """The value of a JSON text.
+
+    Raises
+    ------
+    ValueError
+        For malformed JSON (a ``JSONDecodeError``, which has the place), a key that occurs
+        twice in an object, an integer with more digits than Python reads, or values nested
+        too deeply; the message says which.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("values nested too deeply") from None
+
+
+def _object(pairs: list[tuple]) -> dict:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise ValueError(f"the key {_first_repeated(key for key, _ in pairs)!r} more than once")
+    return row
+
+
+def _first_repeated(names: Iterable[str]) -> str | None:
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _distinct(columns: list[str], path: Path) -> None:
+    # Columns without a name, as spreadsheets leave behind, are nobody's.
+    repeated = _first_repeated(filter(None, columns))
+    if repeated is not None:
+        raise DataError(
+            f"distinct columns in {path}",
+            f"{repeated!r} more than once",
+            "Rename or remove one of them.",
+        )
+
+
+def _csv_rows(stream: io.TextIOBase, path: Path) -> Iterator[dict]:
+    csv.field_size_limit(1 << 30)
+    reader = csv.reader(stream, strict=True)
+    columns, number = None, 0
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise DataError(
+                f"well-formed CSV in {path}",
+                f"{error}, in the row that begins on line {line}",
+                "Close each quote, and double the quotes within a quoted text.",
+            ) from None
+        if cells is None:
+            return
+        if not cells:
+            continue
+        if columns is None:
+            columns = cells
+            _distinct(columns, path)
+            continue
+        if len(cells) > len(columns):
+            raise DataError(
+                f"{len(columns)} cells in row {number} (line {line}) of {path}",
+                f"{len(cells)} cells",
+                "Quote the texts that contain commas.",
+            )
+        yield dict(zip(columns, cells + [None] * (len(columns) - len(cells)), strict=True))
+        number += 1
+
+
+def _reason(error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at column {error.colno}"
+    return str(error).partition(";")[0]  # what follows is advice to programmers
+
+
 def _json_lines(stream: io.TextIOBase, path: Path) -> Iterator[dict]:
     for number, line in enumerate(stream, 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
+            row = parse_json(line)
+        except ValueError as error:
             raise DataError(
                 f"one JSON object on each line of {path}",
-                f"line {number}: {error.msg} at column {error.colno}",
+                f"line {number}: {_reason(error)}",
                 "Mend or remove that line.",
             ) from None
         if not isinstance(row, dict):
@@ -118,16 +197,32 @@ def _json_lines(stream: io.TextIOBase, path: Path) -> Iterator[dict]:
 
 def _json_array(text: str, path: Path) -> list[dict]:
     try:
-        rows = json.loads(text)
-    except json.JSONDecodeError as error:
+        rows = parse_json(text)
+    except ValueError as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else _unreadable(text)
         raise DataError(
             f"a JSON array of objects in {path}",
-            f"line {error.lineno}: {error.msg} at column {error.colno}",
+            f"line {line}: {_reason(error)}",
             "Mend the file.",
         ) from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"a JSON array of objects in {path}", type(rows).__name__, "Mend the file.")
     return rows
+
+
+def _unreadable(text: str) -> int:
+    """Line on which the first element of an array begins that can't be read."""
+    decoder = json.JSONDecoder(object_pairs_hook=_object)
+    start = re.compile(r"[\s,]*")
+    position = start.match(text).end()
+    if text.startswith("[", position):
+        position += 1
+    while True:
+        position = start.match(text, position).end()
+        try:
+            _, position = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return text.count("\n", 0, position) + 1
 
 
 def from_hub(repository: str, *, revision: str, split: str, **options) -> Iterator[dict]:

@@ -46,6 +46,16 @@ def test_subset_and_criterion_are_kept(load):
     assert items.comparisons.loc[0, ["subset", "criterion"]].tolist() == ["chat", "style"]
 
 
+@pytest.mark.parametrize("nothing", [None, math.nan, ""])
+def test_an_empty_subset_or_criterion_is_the_default(load, nothing):
+    items = load(PAIR | {"subset": nothing, "criterion": nothing})
+    assert items.comparisons.loc[0, ["subset", "criterion"]].tolist() == ["all", "preference"]
+
+
+def test_a_subset_of_zero_is_a_name(load):
+    assert load(PAIR | {"subset": 0}).comparisons["subset"].tolist() == ["0"]
+
+
 def test_turns_stay_turns(load):
     assert load(PAIR | {"prompt": TURNS}).prompts["prompt"][0] == TURNS
 
@@ -56,6 +66,16 @@ def test_each_chosen_beats_each_rejected(load):
     assert items.responses["text"].tolist() == ["a", "b", "c", "d", "e"]
     pairs = items.comparisons[["better", "worse"]].values.tolist()
     assert pairs == [[0, 2], [0, 3], [0, 4], [1, 2], [1, 3], [1, 4]]
+
+
+def test_a_text_given_twice_on_a_side_counts_once_with_its_first_ratings(load):
+    ratings = [{"x": number} for number in range(6)]
+    row = {"chosen": ["a", "a", "b"], "rejected": ["c", "d", "c"], "ratings": ratings}
+    items = load(PAIR | row)
+    assert items.responses["text"].tolist() == ["a", "b", "c", "d"]
+    assert items.responses["x"].tolist() == [0, 2, 3, 4]
+    pairs = items.comparisons[["better", "worse"]].values.tolist()
+    assert pairs == [[0, 2], [0, 3], [1, 2], [1, 3]]
 
 
 def test_identical_responses_are_dropped_and_counted(load):
@@ -100,6 +120,25 @@ def test_plain_texts_in_csv_stay_texts(tmp_path):
     assert items.responses["text"].tolist() == ["[1, 2, 3]", "[draft"]
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "[" + "9" * 5000 + "]"], ids=["deep", "long number"]
+)
+def test_a_csv_cell_that_cannot_be_read_as_json_is_a_text(tmp_path, text):
+    path = tmp_path / "pairs.csv"
+    pd.DataFrame([{"prompt": text, "chosen": text, "rejected": "b"}]).to_csv(path, index=False)
+    items = load_items(f"file:{path}")
+    assert items.prompts["prompt"][0][0]["content"] == text
+    assert items.responses["text"].tolist() == [text, "b"]
+
+
+def test_ratings_in_a_csv_cell_that_cannot_be_read_name_their_row(tmp_path):
+    path = tmp_path / "pairs.csv"
+    for ratings in ('[{"x": 1, "x": 2}, {}]', '[{"x": ' + "9" * 5000 + "}, {}]", "[" * 100_000):
+        pd.DataFrame([PAIR | {"ratings": ratings}]).to_csv(path, index=False)
+        with pytest.raises(DataError, match="ratings in row 0"):
+            load_items(f"file:{path}")
+
+
 def test_a_limit_samples_the_file(load):
     rows = [PAIR | {"prompt": str(i)} for i in range(30)]
     assert len(load(*rows, limit=7)) == 7
@@ -125,6 +164,18 @@ def test_a_limit_samples_the_file(load):
         ({"ratings": [{"x": 1}]}, "ratings in row 1", "[{'x': 1}]"),
         ({"ratings": [{"x": "high"}, {}]}, "ratings in row 1", "high"),
         ({"ratings": 4}, "ratings in row 1", "4"),
+        ({"ratings": [{"x": 10**400}, {}]}, "ratings in row 1", "1000"),
+        ({"ratings": [{"x": math.nan}, {}]}, "finite ratings in row 1", "x nan"),
+        ({"ratings": [{}, {"x": -math.inf}]}, "finite ratings in row 1", "x -inf"),
+        ({"ratings": [{"slot": 1}, {}]}, "in item 1 of file:", "slot"),
+        ({"subset": ["a"]}, "a subset in row 1", "['a']"),
+        ({"criterion": {"a": 1}}, "a criterion in row 1", "{'a': 1}"),
+        ({"prompt": "a\ud800"}, "a prompt in row 1", "at character 1"),
+        ({"prompt": [{"role": "user", "content": "\udc00"}]}, "a prompt in row 1", "surrogate"),
+        ({"chosen": "\ud800"}, "a chosen in row 1", "surrogate"),
+        ({"rejected": ["b", "\ud800"]}, "a rejected in row 1", "surrogate"),
+        ({"subset": "\ud800"}, "a subset in row 1", "surrogate"),
+        ({"criterion": "\ud800"}, "a criterion in row 1", "surrogate"),
     ],
 )
 def test_a_fault_names_its_row_and_what_was_found(load, change, needed, found):
@@ -136,8 +187,12 @@ def test_a_fault_names_its_row_and_what_was_found(load, change, needed, found):
 
 @pytest.mark.parametrize("column", ["prompt", "chosen", "rejected"])
 def test_a_column_that_is_missing_is_an_error(load, column):
-    with pytest.raises(DataError, match=f"a {column}.* in row 0 .*found nothing"):
-        load({name: value for name, value in PAIR.items() if name != column})
+    row = {name: value for name, value in PAIR.items() if name != column}
+    others = ", ".join(map(repr, row))
+    with pytest.raises(DataError, match=f"a {column} column in row 0 .*the columns {others}"):
+        load(row)
+    with pytest.raises(DataError, match=f"a {column}.* in row 1 .*found nothing"):
+        load(PAIR, row)
 
 
 def test_a_file_without_rows_or_without_a_choice_is_an_error(load):

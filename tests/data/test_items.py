@@ -117,6 +117,12 @@ def test_a_limit_that_is_no_count_is_an_error(limit):
         many().take(limit)
 
 
+@pytest.mark.parametrize("seed", [-1, "seven", 2.5, None])
+def test_a_seed_that_is_no_whole_number_from_zero_is_an_error(seed):
+    with pytest.raises(DataError, match="a seed of 0 or more"):
+        many().take(3, seed=seed)
+
+
 def test_an_unknown_order_is_an_error():
     with pytest.raises(DataError, match=r"'sample' or 'head'.*found 'tail'"):
         many().take(3, "tail")
@@ -151,6 +157,14 @@ def test_ratings_become_columns_with_gaps_where_none_was_given():
     items = builder.build()
     assert items.responses["helpful"].tolist() == [4.0, 1.0]
     assert np.isnan(items.responses["safe"][0]) and items.responses["safe"][1] == 0.0
+
+
+@pytest.mark.parametrize("name", ["item", "slot", "text", "row"])
+def test_a_rating_may_not_overwrite_a_column(name):
+    builder = Builder("rated")
+    with pytest.raises(DataError, match=f"in item a of rated; found {name}"):
+        builder.add("a", "q", ["x", "y"], [], [{"helpful": 4.0}, {name: 1.0}])
+    assert len(builder) == 0
 
 
 def test_items_without_comparisons_can_be_selected():

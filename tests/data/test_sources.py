@@ -6,6 +6,8 @@ import gzip
 import json
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lib.data import sources
@@ -112,6 +114,62 @@ def test_a_missing_file_and_an_unknown_suffix_are_errors(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(b"")
     with pytest.raises(DataError, match=r"ends in .jsonl.*found a.xlsx"):
         list(sources.read_rows(tmp_path / "a.xlsx"))
+
+
+DEEP = '{"a":' * 100_000 + "1" + "}" * 100_000
+LONG = '{"a": ' + "9" * 5000 + "}"
+TWICE = '{"a": 1, "a": 2}'
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [(DEEP, "nested too deeply"), (LONG, "4300 digits"), (TWICE, "the key 'a' more than once")],
+    ids=["deep", "long", "twice"],
+)
+def test_json_that_cannot_be_taken_as_written_names_its_line(tmp_path, row, found):
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n\n' + row + "\n")
+    (tmp_path / "a.json").write_text('[{"a": 1},\n\n ' + row + ',\n{"a": 3}]')
+    for name in ("a.jsonl", "a.json"):
+        with pytest.raises(DataError, match=f"found line 3: .*{found}"):
+            list(sources.read_rows(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n\nyes, no,3\n", r"2 cells in row 1 \(line 4\).*found 3 cells.*Quote"),
+        ('a,b\n1,2\n"x\ny",3\n"p,q\n4,5\n6,7\n', "end of data, in the row that begins on line 5"),
+        ('a,b\n"x"y,2\n', "in the row that begins on line 2"),
+        ("a,b,a\n1,2,3\n", "distinct columns in .*found 'a' more than once"),
+    ],
+    ids=["comma", "unclosed", "stray", "columns"],
+)
+def test_csv_that_would_lose_a_cell_is_an_error(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        list(sources.read_rows(tmp_path / "a.csv"))
+
+
+def test_a_csv_row_that_ends_early_lacks_its_last_cells(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1\n")
+    assert list(sources.read_rows(tmp_path / "a.csv")) == [{"a": "1", "b": None}]
+
+
+def test_parquet_with_a_column_twice_or_bytes_that_are_not_utf8_is_an_error(tmp_path):
+    offsets = pa.py_buffer(b"\0\0\0\0\2\0\0\0")
+    false = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"\xff\xfe"))
+    pq.write_table(pa.table({"a": false}), tmp_path / "bytes.parquet")
+    with pytest.raises(DataError, match="a Parquet file at"):
+        list(sources.read_rows(tmp_path / "bytes.parquet"))
+    pq.write_table(pa.table([pa.array([1]), pa.array([2])], ["a", "a"]), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="'a' more than once"):
+        list(sources.read_rows(tmp_path / "a.parquet"))
+
+
+def test_a_folder_in_place_of_a_file_is_called_one(tmp_path):
+    (tmp_path / "a.jsonl").mkdir()
+    with pytest.raises(DataError, match=r"needed a file at .*a.jsonl; found a folder"):
+        list(sources.read_rows(tmp_path / "a.jsonl"))
 
 
 def test_the_first_stem_that_exists_is_found(tmp_path):
