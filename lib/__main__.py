@@ -113,9 +113,10 @@ def _items(options):
 
 
 def _extract(options) -> None:
-    from lib.extraction import extract, save_run
+    from lib.extraction import check_target, extract, save_run
     from lib.models import load_model
 
+    check_target(options.out, options.states)
     items = _items(options)
     model = load_model(options.model, device=options.device, dtype=options.dtype)
     run = extract(model, items, held_out=not options.all_prompts)

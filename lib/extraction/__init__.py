@@ -23,9 +23,26 @@ from lib import paths
 from lib.data.items import Items
 from lib.errors import DataError, ModelError
 from lib.extraction import store as stores
-from lib.extraction.run import TRAINED, align, check, comparisons, load_run, save_run
+from lib.extraction.run import (
+    TRAINED,
+    align,
+    check,
+    check_target,
+    comparisons,
+    load_run,
+    save_run,
+)
 
-__all__ = ["TRAINED", "align", "check", "comparisons", "extract", "load_run", "save_run"]
+__all__ = [
+    "TRAINED",
+    "align",
+    "check",
+    "check_target",
+    "comparisons",
+    "extract",
+    "load_run",
+    "save_run",
+]
 
 TOO_LONG = "longer than the model's context"
 REFUSED = "refused by the chat template"

@@ -38,6 +38,7 @@ both; no pickle anywhere.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -51,7 +52,7 @@ import pandas as pd
 import xarray as xr
 from safetensors import SafetensorError
 
-from lib.errors import DataError, StoreError
+from lib.errors import DataError, ParameterError, StoreError
 from lib.extraction import sealed
 
 FORMAT = 2
@@ -205,6 +206,63 @@ def align(run: xr.Dataset, table: pd.DataFrame | None = None) -> Aligned:
     )
 
 
+def check_target(folder: str | Path, states: int | None = None) -> Path:
+    """Where ``save_run`` would write, if it may; ask before a model runs for hours.
+
+    Parameters
+    ----------
+    folder, states
+        As for ``save_run``.
+
+    Returns
+    -------
+    Path
+        The folder with symlinks resolved.
+
+    Raises
+    ------
+    StoreError
+        When the path or one above it is a file, or the folder holds anything but a run.
+    ParameterError
+        When ``states`` is negative.
+    """
+    if states is not None and states < 0:
+        raise ParameterError(
+            "a number of items whose hidden states are kept, 0 or more",
+            f"states={states}",
+            "Leave states out to keep all.",
+        )
+
+    def refused(found):
+        return StoreError(
+            f"a new folder, an empty one, or one with a run alone, at {folder}",
+            found,
+            "Name another folder; nothing in this one was changed.",
+        )
+
+    try:
+        target = Path(folder).resolve()
+        there = next(path for path in (target, *target.parents) if path.exists())
+        if not there.is_dir():
+            raise refused(f"a file, {there}")
+        others = _others(target) if there == target else []
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symlinks
+        raise refused(str(error)) from None
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise refused(f"{', '.join(others[:3])}{more}")
+    return target
+
+
+def _others(folder: Path) -> list[str]:
+    """Names in the folder that are no part of a run."""
+    return sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.name not in (JSON, TENSORS) or path.is_symlink() or not path.is_file()
+    )
+
+
 def save_run(
     run: xr.Dataset, folder: str | Path, *, states: int | None = None, seed: int = 0
 ) -> Path:
@@ -215,7 +273,8 @@ def save_run(
     run
         Follows the schema.
     folder
-        Replaced when it exists.
+        Made when it isn't there; replaced when it is empty or holds a run and nothing else.
+        A symlink stays, and what it points to is written.
     states
         Keep hidden states of a seeded sample of this many items; ``None`` for all.
     seed
@@ -224,10 +283,13 @@ def save_run(
     Raises
     ------
     StoreError
-        When the run breaks the schema, or the disk is full or can't be written; an older
-        run in the folder is then still there.
+        When the run breaks the schema, the folder holds something else, or the disk is full
+        or can't be written; what was in the folder is then still there.
+    ParameterError
+        When ``states`` is negative.
     """
     check(run)
+    target = check_target(folder, states)
     folder = Path(folder)
     tensors, strings = {}, {}
     kept = _kept(run, states, seed)
@@ -253,7 +315,7 @@ def save_run(
     }
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     try:
-        _write(folder, text, tensors)
+        _write(target, text, tensors)
     except (OSError, SafetensorError) as error:
         raise StoreError(
             f"room to write a run in {folder}",
@@ -278,7 +340,11 @@ def _write(folder: Path, text: str, tensors: dict[str, np.ndarray]) -> None:
             except OSError:
                 os.replace(retired, folder)
                 raise
-            shutil.rmtree(retired)
+            # By name: what came into the folder since it was looked at is nobody's to delete.
+            with contextlib.suppress(OSError):
+                for name in (JSON, TENSORS):
+                    (retired / name).unlink(missing_ok=True)
+                retired.rmdir()
         else:
             os.replace(partial, folder)
     finally:

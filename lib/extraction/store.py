@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ from lib.extraction import sealed
 MANIFEST = "manifest.json"
 DECIDED = "decided"
 SHARD_RESPONSES = 512
+LOCK = ".lock"
+SHARD = re.compile(r"\d{5,}\.safetensors")
+# The second kind is safetensors' own, for a moment, before ours has its name.
+PARTIAL = re.compile(r"(\d{5,}|manifest)\.partial-\d+|\.tmp[A-Za-z0-9]{6}")
 
 
 def plan(responses_per_item: Sequence[int], size: int = SHARD_RESPONSES) -> list[slice]:
@@ -113,36 +118,25 @@ def open_store(
     Raises
     ------
     StoreError
-        When the folder holds a store made from something else, naming what differs, or
-        can't be written.
+        When the folder holds a store made from something else, naming what differs, a
+        damaged manifest, or no manifest but other files; or when it can't be written. What
+        was in it is then untouched.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / MANIFEST
     manifest = json.loads(json.dumps(manifest))
-    # The second kind is safetensors' own, for a moment, before ours has its name.
-    for partial in (*folder.glob("*.partial-*"), *folder.glob(".tmp*")):
-        partial.unlink()
-    if path.exists():
-        try:
-            found = dict(json.loads(path.read_text()))
-            decided = dict(found.pop(DECIDED))
-        except (KeyError, ValueError, TypeError) as error:
-            raise StoreError(
-                f"a manifest at {path}", str(error), "Delete the folder and extract again."
-            ) from None
-        differ = sorted(key for key in {*found, *manifest} if found.get(key) != manifest.get(key))
-        if differ:
-            raise StoreError(
-                f"a store of this model and dataset in {folder}",
-                "one with another " + ", ".join(differ),
-                "Name another folder, or delete this one.",
-            )
-    else:
-        if any(folder.glob("*.safetensors")):
-            raise StoreError(
-                f"a manifest beside the shards in {folder}", "none", "Name another folder."
-            )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _refuse_foreign(folder)
+        if path.exists():
+            decided = _decided(path, manifest)
+        # Only now is the folder known to be a store, or to hold nothing of anybody else's.
+        for partial in folder.iterdir():
+            if PARTIAL.fullmatch(partial.name) and partial.is_file():
+                partial.unlink()
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    if not path.exists():
         text = json.dumps({**manifest, DECIDED: dict(decide())}, indent=1, sort_keys=True) + "\n"
         decided = json.loads(text)[DECIDED]  # as it will be read again, order included
         partial = path.with_suffix(f".partial-{os.getpid()}")
@@ -156,6 +150,58 @@ def open_store(
     return Store(folder, {**manifest, DECIDED: decided})
 
 
+def _refuse_foreign(folder: Path) -> None:
+    """An error for a folder that has things in it and is no store."""
+    names = sorted(path.name for path in folder.iterdir())
+    if MANIFEST in names:
+        return
+    others = [name for name in names if name != LOCK and not PARTIAL.fullmatch(name)]
+    if not others:
+        return
+    if all(SHARD.fullmatch(name) for name in others):
+        raise StoreError(
+            f"a manifest beside the shards in {folder}", "none", "Name another folder."
+        )
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    raise StoreError(
+        f"a store, or an empty or new folder for one, at {folder}",
+        f"{', '.join(others[:3])}{more} and no {MANIFEST}",
+        "Name another folder; nothing in this one was changed.",
+    )
+
+
+def _decided(path: Path, manifest: Mapping) -> dict:
+    """What the manifest on disk says was decided, when it is the same one otherwise."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict) or not isinstance(found.get(DECIDED), dict):
+            raise ValueError(f"no object with an object {DECIDED!r}")
+        if not all(isinstance(text, str) for text in found[DECIDED].values()):
+            raise ValueError(f"{DECIDED!r} with something other than texts")
+        # A packing is asked for under the name that what was decided has.
+        if "packing" in manifest and "packing" not in found[DECIDED]:
+            raise ValueError(f"no packing in {DECIDED!r}")
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(
+            f"a manifest at {path}",
+            str(error),
+            "Name another folder, or delete this one if it was a store.",
+        ) from None
+    decided = found.pop(DECIDED)
+    differ = sorted(key for key in {*found, *manifest} if found.get(key) != manifest.get(key))
+    if differ:
+        raise StoreError(
+            f"a store of this model and dataset in {path.parent}",
+            "one with another " + ", ".join(differ),
+            "Name another folder, or delete this one.",
+        )
+    return decided
+
+
+def _unwritable(folder: Path, error: OSError) -> StoreError:
+    return StoreError(f"a folder to write at {folder}", str(error), "Name another folder.")
+
+
 @contextmanager
 def lock(folder: str | Path) -> Iterator[None]:
     """Hold the store for this process.
@@ -163,12 +209,14 @@ def lock(folder: str | Path) -> Iterator[None]:
     Raises
     ------
     StoreError
-        At once, while another process holds it, or when it can't be written.
+        At once, while another process holds it, when the folder is no store and has other
+        things in it, or when it can't be written.
     """
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = FileLock(folder / ".lock")
+        _refuse_foreign(folder)
+        held = FileLock(folder / LOCK)
         held.acquire(timeout=0)
     except Timeout:
         raise StoreError(
@@ -177,9 +225,7 @@ def lock(folder: str | Path) -> Iterator[None]:
             "Wait for the other process, or name another folder.",
         ) from None
     except OSError as error:
-        raise StoreError(
-            f"a folder to write at {folder}", str(error), "Name another folder."
-        ) from None
+        raise _unwritable(folder, error) from None
     try:
         yield
     finally:

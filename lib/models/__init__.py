@@ -20,6 +20,7 @@ from lib.models.checkpoint import download, open_checkpoint
 __all__ = ["EMBEDDED", "Head", "Readout", "RewardModel", "load_model", "save_armorm"]
 
 EMBEDDED = ("smol-armo",)
+DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -39,7 +40,7 @@ def load_model(
     name
         An embedded model's name, a folder, or a hub id (``RLHFlow/ArmoRM-Llama3-8B-v0.1``).
     device
-        ``"cpu"``, ``"cuda"``, …; by default a GPU when there is one.
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``; by default a GPU when there is one.
     dtype
         ``"float32"``, ``"bfloat16"`` or ``"float16"``; float32 by default.
     heads
@@ -91,19 +92,32 @@ def _refuse(options: Mapping, name: str) -> None:
 
 
 def resolve(device: str | None, dtype: str | None):
-    """A device and a dtype that go together, from names that may be ``None``."""
+    """A device and a dtype that go together, from names that may be ``None``.
+
+    Raises
+    ------
+    ModelError
+        For a device other than ``cpu``, ``cuda``, ``cuda:0``, … and ``mps``, one that this
+        machine lacks, an unknown dtype, or one that the device doesn't compute in.
+    """
     import torch
 
     dtypes = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
     if dtype is not None and dtype not in dtypes:
         raise unknown("dtype", dtype, dtypes, ModelError)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        kind = torch.device(device).type
-    except RuntimeError:
-        raise unknown("device", device, ("cpu", "cuda", "cuda:0", "mps"), ModelError) from None
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ModelError("a GPU for device 'cuda'", "none", "Use device='cpu'.")
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = str(device)
+    if not DEVICE.fullmatch(device):
+        raise unknown("device", device, ("cpu", "cuda", "cuda:0", "mps"), ModelError)
+    kind, _, index = device.partition(":")
+    if kind == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(index or 0) >= count:
+            found = f"{count} (numbered from 0)" if count else "none"
+            raise ModelError(f"a GPU for device {device!r}", found, "Use device='cpu'.")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise ModelError("an Apple GPU for device 'mps'", "none", "Use device='cpu'.")
     if kind == "cpu" and dtype == "float16":
         raise ModelError(
             "a dtype that this CPU computes in", "float16", "Use 'float32' or 'bfloat16'."

@@ -29,6 +29,8 @@ from lib.models.prompt import PromptFormat
 
 WEIGHTS = "heads.safetensors"
 CARD = "card.json"
+RULE = "rule"  # of the split: says in words how it was made
+UNSEEN = (RULE, "held_out")
 REMEDY = "Train the heads again: python -m lib train smol-armo --source FOLDER"
 
 
@@ -111,55 +113,130 @@ def load(
         For a missing, damaged or non-finite file, tensors that don't fit, or names that
         don't match their number.
     """
+    parts = read(folder)
+    backbone, tokenizer = backbones.load_embedded(device, dtype)
+    check_features(folder, parts.weight, backbone.config.hidden_size)
+    split = parts.card["split"]
+    seen = {side: split[side] for side in split if side not in UNSEEN}
+    return FrozenHeads(
+        name=name,
+        heads=parts.heads,
+        backbone=backbone,
+        format=PromptFormat(tokenizer, name, backbones.END_OF_TURN),
+        weight=parts.weight,
+        bias=parts.bias,
+        trained_on=frozenset().union(*seen.values()),
+        card=parts.card,
+        transform=parts.transform,
+        gate=parts.gate,
+    )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a folder of heads holds, checked; the backbone isn't needed to read it.
+
+    Attributes
+    ----------
+    card
+        Plain JSON.
+    heads
+        One for each row of ``weight``.
+    weight, bias
+        Shapes (heads, features) and (heads,), float32.
+    transform, gate
+        Of a gated model: shape (heads, heads), and the network.
+    """
+
+    card: dict
+    heads: list[Head]
+    weight: np.ndarray
+    bias: np.ndarray
+    transform: np.ndarray | None
+    gate: Gate | None
+
+
+def read(folder: Path) -> Parts:
+    """Card and tensors of a folder of heads.
+
+    Raises
+    ------
+    ModelError
+        As ``load``, except for what the backbone must tell.
+    """
     card = _card(folder / CARD)
     heads = [
         Head(entry["name"], entry["source"], entry.get("concept", "")) for entry in card["heads"]
     ]
     found = _tensors(folder / WEIGHTS)
-    weight, bias, transform, gate = _fitted(folder / WEIGHTS, found, len(heads))
-    backbone, tokenizer = backbones.load_embedded(device, dtype)
-    if weight.shape[1] != backbone.config.hidden_size:
+    return Parts(card, heads, *_fitted(folder / WEIGHTS, found, len(heads)))
+
+
+def check_features(folder: Path, weight: np.ndarray, features: int) -> None:
+    """Does the head matrix fit states of so many features?
+
+    Raises
+    ------
+    ModelError
+        When it doesn't.
+    """
+    if weight.shape[1] != features:
         raise ModelError(
-            f"weights of {backbone.config.hidden_size} features in {folder / WEIGHTS}",
+            f"weights of {features} features in {folder / WEIGHTS}",
             f"{weight.shape[1]}",
             "Train the heads on the backbone that the card names.",
         )
-    seen = {side: card["split"][side] for side in card["split"] if side not in ("rule", "held_out")}
-    return FrozenHeads(
-        name=name,
-        heads=heads,
-        backbone=backbone,
-        format=PromptFormat(tokenizer, name, backbones.END_OF_TURN),
-        weight=weight,
-        bias=bias,
-        trained_on=frozenset().union(*seen.values()),
-        card=card,
-        transform=transform,
-        gate=gate,
-    )
 
 
 def _card(path: Path) -> dict:
     try:
-        card = json.loads(path.read_text())
-        if not {"heads", "split"} <= set(card):
-            raise ValueError("no heads or no split")
-    except (OSError, ValueError, TypeError) as error:
+        card = json.loads(path.read_text(encoding="utf-8"))
+        _check_card(card)
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"a card with heads and split at {path}", str(error), REMEDY) from None
     return card
+
+
+def _check_card(card) -> None:
+    """A ``ValueError`` that says what in the card is malformed."""
+    if not isinstance(card, dict) or not {"heads", "split"} <= set(card):
+        raise ValueError("no heads or no split")
+    heads, split = card["heads"], card["split"]
+    if not isinstance(heads, list) or not heads:
+        raise ValueError("heads that are no list, or an empty one")
+    for i, entry in enumerate(heads):
+        if not isinstance(entry, dict):
+            raise ValueError(f"head {i} that is no object")
+        for part, text in (("name", entry.get("name")), ("source", entry.get("source"))):
+            if not isinstance(text, str) or not text.strip() or not text.isprintable():
+                raise ValueError(f"head {i} with {part} {text!r}, no printable text")
+        if not isinstance(entry.get("concept", ""), str):
+            raise ValueError(f"head {i} with concept {entry['concept']!r}, no text")
+    names = [entry["name"] for entry in heads]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"two heads named {twice[0]!r}")
+    if not isinstance(split, dict):
+        raise ValueError("a split that is no object")
+    for side, prompts in split.items():
+        texts = isinstance(prompts, list) and all(isinstance(prompt, str) for prompt in prompts)
+        if side != RULE and not texts:
+            raise ValueError(f"side {side!r} of the split that is no list of texts")
 
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise ModelError(f"head weights at {path}", "no such file", REMEDY)
     try:
-        found = load_file(path)
-    except SafetensorError as error:
+        with np.errstate(over="ignore"):  # infinite in float32 is refused below
+            found = {name: array.astype(np.float32) for name, array in load_file(path).items()}
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        # The last three: a type that numpy has no name for.
         raise ModelError(f"safetensors at {path}", str(error), REMEDY) from None
     for name, array in found.items():
         if not np.isfinite(array).all():
             raise ModelError(f"finite weights in {path}", f"NaN or infinity in {name}", REMEDY)
-    return {name: array.astype(np.float32) for name, array in found.items()}
+    return found
 
 
 def _fitted(path: Path, found: dict[str, np.ndarray], count: int):
@@ -185,11 +262,19 @@ def _fitted(path: Path, found: dict[str, np.ndarray], count: int):
     if not depth:
         return weight, bias, None, None
     layers = [(found[f"gate.{i}.weight"], found[f"gate.{i}.bias"]) for i in range(depth)]
-    scale, temperature = (
-        float(found[f"gate.{part}"].reshape(-1)[0]) for part in ("logit_scale", "temperature")
+    numbers = [found[f"gate.{part}"] for part in ("logit_scale", "temperature")]
+    if any(number.size != 1 for number in numbers) or not numbers[1].item() > 0:
+        raise ModelError(
+            f"a gate's logit_scale and its temperature above 0 in {path}",
+            ", ".join(str(number.tolist()) for number in numbers),
+            REMEDY,
+        )
+    scale, temperature = (number.item() for number in numbers)
+    widths = [weight.shape[1], *(offset.size for _, offset in layers)]
+    fits = all(
+        matrix.shape == (widths[i + 1], widths[i]) and offset.ndim == 1
+        for i, (matrix, offset) in enumerate(layers)
     )
-    widths = [weight.shape[1], *(len(offset) for _, offset in layers)]
-    fits = all(matrix.shape == (widths[i + 1], widths[i]) for i, (matrix, _) in enumerate(layers))
     if not fits or widths[-1] != count or found["transform"].shape != (count, count):
         shapes = [array.shape for pair in layers for array in pair]
         raise ModelError(f"a gate over {count} heads in {path}", f"shapes {shapes}", REMEDY)

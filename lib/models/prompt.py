@@ -69,7 +69,8 @@ class PromptFormat:
     Raises
     ------
     ModelError
-        Without a chat template, or when the tokens would start with two BOS.
+        Without a chat template, with one that can't render a question and its answer (a
+        syntax error in it), or when the tokens would start with two BOS.
     """
 
     def __init__(self, tokenizer, name: str, end_of_turn: str | None = None):
@@ -91,7 +92,15 @@ class PromptFormat:
                     "none",
                     "Name the token that closes a turn in its template.",
                 )
-        ids = self.encode(EXAMPLE, [EXAMPLE_RESPONSE]).sequences[0]
+        try:
+            ids = self.encode(EXAMPLE, [EXAMPLE_RESPONSE]).sequences[0]
+        except RenderError as error:
+            raise ModelError(
+                f"a chat template of {name} that renders one question and its answer",
+                f"an error: {error}",
+                "Mend the template: chat_template.jinja, or chat_template in "
+                "tokenizer_config.json, beside the tokenizer.",
+            ) from None
         if len(ids) > 1 and ids[0] == ids[1] == tokenizer.bos_token_id:
             raise ModelError(
                 f"one BOS at the start of a prompt of {name}",
@@ -117,7 +126,8 @@ class PromptFormat:
                 turns, tokenize=False, add_generation_prompt=response is None and header
             )
         except Exception as error:  # templates raise Jinja errors of many kinds
-            raise RenderError(str(error).splitlines()[0][:200]) from None
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise RenderError(reason[:200]) from None
 
     def tokenize(self, text: str) -> np.ndarray:
         """Token ids of a rendered text, nothing added."""

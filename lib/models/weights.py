@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import safe_open
-from safetensors.numpy import load_file
 
 from lib import paths
 from lib.errors import ModelError
@@ -66,16 +65,15 @@ def head_weights(name: str) -> HeadWeights:
 
 
 def _frozen(folder: Path) -> HeadWeights:
-    path = folder / frozen.WEIGHTS
-    if not path.is_file():
-        raise ModelError(f"head weights at {path}", "no such file", frozen.REMEDY)
-    weight = load_file(path)["weight"]
+    weight = frozen.read(folder).weight
     try:
         file = backbone._dequantised() / "model.safetensors"
     except ModelError as error:
         return HeadWeights(weight, note=f"the backbone's norm can't be read: {error}")
     with safe_open(file, framework="np") as tensors:
-        return HeadWeights(weight, tensors.get_tensor(NORM).astype(np.float32))
+        gain = tensors.get_tensor(NORM).astype(np.float32)
+    frozen.check_features(folder, weight, len(gain))
+    return HeadWeights(weight, gain)
 
 
 def _cached(name: str) -> Path | None:

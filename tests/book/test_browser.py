@@ -12,7 +12,7 @@ FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser(site):
     from playwright.sync_api import sync_playwright
 
     found = next(

@@ -13,16 +13,6 @@ from lib.book import plan
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def site():
-    done = subprocess.run(
-        [sys.executable, "-m", "lib", "build"], cwd=paths.ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (paths.SITE / "index.html").as_uri() in done.stdout
-    return paths.SITE
-
-
 def test_every_page_of_the_plan_is_in_the_site_with_outputs(site):
     for page in plan.read().pages:
         assert (site / page.output).with_suffix(".html").is_file()

@@ -12,10 +12,10 @@ import pytest
 import xarray as xr
 
 from lib.data.items import Builder, Items
-from lib.errors import DataError, StoreError
+from lib.errors import DataError, ParameterError, StoreError
 from lib.extraction import extract, sealed
 from lib.extraction import run as runs
-from lib.extraction.run import TRAINED, align, check, comparisons, load_run, save_run
+from lib.extraction.run import TRAINED, align, check, check_target, comparisons, load_run, save_run
 from lib.models.base import Readout
 from lib.models.prompt import PromptFormat
 from lib.planted import make_run
@@ -242,6 +242,83 @@ def test_an_older_run_in_the_folder_is_replaced(run, edited, tmp_path):
     save_run(edited, tmp_path / "run")
     assert (load_run(tmp_path / "run")["score"] == 7).all()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", ".git", "run.json.bak", "runs/run.json"])
+def test_a_folder_with_anything_else_in_it_is_refused_and_kept(run, tmp_path, name):
+    folder = save_run(run, tmp_path / "run")
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("mine")
+    with pytest.raises(StoreError, match=f"found {name.split('/')[0]}\\. Name another folder"):
+        save_run(run, folder)
+    with pytest.raises(StoreError, match="one with a run alone"):
+        check_target(folder)
+    assert (folder / name).read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_or_link_that_is_named_as_a_file_of_a_run_is_refused(tmp_path):
+    (tmp_path / "a" / "run.json").mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "run.json").symlink_to(tmp_path / "elsewhere")
+    for name in ("a", "b"):
+        with pytest.raises(StoreError, match=r"found run\.json"):
+            check_target(tmp_path / name)
+
+
+def test_many_things_are_counted(tmp_path):
+    for name in "abcde":
+        (tmp_path / name).write_text("")
+    with pytest.raises(StoreError, match="found a, b, c and 2 more"):
+        check_target(tmp_path)
+
+
+def test_a_path_that_is_a_file_or_lies_below_one_is_refused(run, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(StoreError, match="found a file"):
+            save_run(run, path)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_empty_folder_is_filled_and_a_symlink_stays_one(run, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for _ in range(2):
+        save_run(run, tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        xr.testing.assert_identical(load_run(tmp_path / "real"), run)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+    assert check_target(tmp_path / "link") == (tmp_path / "real").resolve()
+
+
+def test_a_loop_of_symlinks_is_refused(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(StoreError):
+        check_target(tmp_path / "loop")
+
+
+def test_what_came_into_the_folder_meanwhile_is_not_deleted(run, tmp_path, monkeypatch):
+    folder = save_run(run, tmp_path / "run")
+    save = sealed.save
+
+    def slow(*args, **options):
+        save(*args, **options)
+        (folder / "late.txt").write_text("mine")
+
+    monkeypatch.setattr(sealed, "save", slow)
+    save_run(run, folder)
+    (kept,) = tmp_path.glob("*/late.txt")
+    assert kept.read_text() == "mine"
+    xr.testing.assert_identical(load_run(folder), run)
+
+
+def test_a_negative_number_of_states_is_an_error(run, tmp_path):
+    with pytest.raises(ParameterError, match="states=-1"):
+        save_run(run, tmp_path / "run", states=-1)
+    with pytest.raises(ParameterError, match="states=-1"):
+        check_target(tmp_path / "run", states=-1)
+    assert np.isnan(load_run(save_run(run, tmp_path / "run", states=0))["hidden"]).all()
 
 
 def test_a_save_that_fails_leaves_the_older_run_and_nothing_else(run, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -281,11 +282,82 @@ def test_all_that_differs_is_named(tmp_path):
     store.open_store(tmp_path, dict(reversed(MANIFEST.items())))  # order is no difference
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "7", "{}", '{"decided": 7}'])
-def test_a_damaged_manifest_is_an_error(tmp_path, text):
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[1]", "null", "7", "{}", '{"decided": 7}', '{"decided": []}', "[" * 100_000),
+        *('{"decided": null}', '[["decided", {}]]'),
+    ],
+)
+def test_a_damaged_manifest_is_an_error_and_nothing_is_removed(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(StoreError, match=r"a manifest at .*Delete the folder"):
+    (tmp_path / "00000.partial-12").write_text("half")
+    before = files(tmp_path)
+    with pytest.raises(StoreError, match=r"a manifest at .*delete this one if it was a store"):
         store.open_store(tmp_path, MANIFEST)
+    assert files(tmp_path) == before
+
+
+def test_a_manifest_without_the_packing_that_was_decided_is_an_error(tiny_model, tmp_path):
+    extract(tiny_model, made_up(), store=tmp_path)
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for decided in ({}, {"packing": 7}, {"attention": "sdpa"}):
+        path.write_text(json.dumps(manifest | {"decided": decided}))
+        with pytest.raises(StoreError, match="a manifest at"):
+            extract(tiny_model, made_up(), store=tmp_path)
+
+
+def test_a_manifest_that_is_a_folder_or_no_text_is_an_error(tmp_path):
+    for name in ("folder", "bytes"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "folder" / "manifest.json").mkdir()
+    (tmp_path / "bytes" / "manifest.json").write_bytes(b"\xff\xfe")
+    for name in ("folder", "bytes"):
+        with pytest.raises(StoreError, match="a manifest at"):
+            store.open_store(tmp_path / name, MANIFEST)
+
+
+@pytest.mark.parametrize(
+    "name", ["thesis.partial-2", ".tmpnotes", ".tmpabc.txt", "data.safetensors"]
+)
+def test_a_folder_of_the_users_is_refused_and_left_as_it_was(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    (tmp_path / "00000.partial-12").write_text("half")
+    with pytest.raises(StoreError, match=f"found {re.escape(name)} and no manifest.json"):
+        store.open_store(tmp_path, MANIFEST)
+    with (
+        pytest.raises(StoreError, match="a store, or an empty or new folder"),
+        store.lock(tmp_path),
+    ):
+        pass
+    assert sorted(os.listdir(tmp_path)) == sorted([name, "00000.partial-12"])
+
+
+def test_a_store_of_another_kind_keeps_its_partial_files(tmp_path):
+    store.open_store(tmp_path, MANIFEST)
+    (tmp_path / "00000.partial-12").write_text("half")
+    with pytest.raises(StoreError, match="one with another items"):
+        store.open_store(tmp_path, {**MANIFEST, "items": "others"})
+    assert (tmp_path / "00000.partial-12").exists()
+
+
+def test_in_a_store_only_our_own_partial_files_are_removed(tmp_path):
+    store.open_store(tmp_path, MANIFEST)
+    ours = ["00000.partial-12", "manifest.partial-7", ".tmpaIKZHh"]
+    theirs = ["thesis.partial-2", "00000.partial-old", ".tmpnotes", ".tmp"]
+    for name in ours + theirs:
+        (tmp_path / name).write_text("x")
+    store.open_store(tmp_path, MANIFEST)
+    assert sorted(os.listdir(tmp_path)) == sorted([*theirs, "manifest.json"])
+
+
+def test_a_process_killed_before_its_manifest_leaves_a_folder_that_can_be_used(tmp_path):
+    with store.lock(tmp_path):
+        pass
+    (tmp_path / "manifest.partial-7").write_text("{")
+    store.open_store(tmp_path, MANIFEST)
+    assert not (tmp_path / "manifest.partial-7").exists()
 
 
 def test_shards_without_a_manifest_are_an_error(tmp_path):

@@ -1,9 +1,12 @@
 """Head weights are read without their backbone, and what is missing is said."""
 
+import json
+
 import numpy as np
 import pytest
 import tiny
 import torch
+from safetensors.numpy import save_file
 
 from lib import paths
 from lib.errors import ModelError
@@ -45,5 +48,25 @@ def test_a_model_that_is_not_here_is_said_and_nothing_is_fetched():
 
 def test_a_damaged_folder_is_an_error(tmp_path):
     (tmp_path / "card.json").write_text("{}")
-    with pytest.raises(ModelError, match="no such file"):
+    with pytest.raises(ModelError, match="a card with heads and split"):
+        head_weights(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("weight", "needed"),
+    [
+        (np.full((1, 576), np.nan), "finite weights"),
+        (np.zeros((2, 576)), "1 rows of weights"),
+        (np.zeros((1, 575)), "weights of 576 features"),
+        (None, "tensors bias, weight"),
+    ],
+)
+def test_a_folder_of_heads_is_checked_as_when_it_is_loaded(tmp_path, weight, needed):
+    card = {"heads": [{"name": "a", "source": "b"}], "split": {}}
+    (tmp_path / "card.json").write_text(json.dumps(card))
+    arrays = {"bias": np.zeros(1, np.float32)}
+    if weight is not None:
+        arrays["weight"] = weight.astype(np.float32)
+    save_file(arrays, tmp_path / "heads.safetensors")
+    with pytest.raises(ModelError, match=needed):
         head_weights(str(tmp_path))

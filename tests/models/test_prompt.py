@@ -74,6 +74,23 @@ def test_without_a_chat_template_the_error_names_the_model_and_the_way(byte_toke
     assert "tokenizer.chat_template" in caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for m in messages %}{{ m['content'] }}",  # never closed
+        "{{ messages[",
+        "{{ raise_exception('') }}",
+        "{{ no_such_function() }}",
+        "{{ messages[0]['content'] }}",  # closes no turn
+    ],
+)
+def test_a_broken_template_is_an_error_that_names_the_model(byte_tokenizer, template):
+    with pytest.raises(ModelError, match="Mend the template") as caught:
+        PromptFormat(byte_tokenizer(template), "some/model", END)
+    assert "some/model" in caught.value.needed
+    assert caught.value.found.removeprefix("an error: ")
+
+
 def test_an_end_of_turn_that_the_tokenizer_lacks_is_an_error(byte_tokenizer):
     with pytest.raises(ModelError, match=r"end-of-turn token '<\|eot_id\|>'"):
         PromptFormat(byte_tokenizer(), "m", "<|eot_id|>")

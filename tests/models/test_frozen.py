@@ -1,0 +1,139 @@
+"""A folder of heads is read only when card and tensors are whole, and a device when it is here."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from lib import paths
+from lib.errors import ModelError
+from lib.models import frozen, resolve
+
+HEADS = [{"name": "wit", "source": "us", "concept": "humour"}, {"name": "tact", "source": "us"}]
+SPLIT = {"rule": "by hash", "train": ["a"], "choose": ["b"], "held_out": ["c"]}
+PLAIN = {"weight": np.ones((2, 3)), "bias": np.zeros(2)}
+GATED = PLAIN | {
+    "transform": np.eye(2),
+    "gate.0.weight": np.ones((4, 3)),
+    "gate.0.bias": np.zeros(4),
+    "gate.1.weight": np.ones((2, 4)),
+    "gate.1.bias": np.zeros(2),
+    "gate.logit_scale": np.ones(1),
+    "gate.temperature": np.full(1, 10.0),
+}
+
+
+def write(folder, card=None, arrays=PLAIN):
+    card = {"heads": HEADS, "split": SPLIT} if card is None else card
+    (folder / frozen.CARD).write_text(json.dumps(card))
+    arrays = {name: np.asarray(array) for name, array in arrays.items()}
+    save_file(arrays, folder / frozen.WEIGHTS)
+    return folder
+
+
+def test_a_whole_folder_is_read_without_the_backbone(tmp_path):
+    parts = frozen.read(write(tmp_path))
+    assert [(head.name, head.source, head.concept) for head in parts.heads] == [
+        ("wit", "us", "humour"),
+        ("tact", "us", ""),
+    ]
+    assert parts.weight.dtype == np.float32 and parts.weight.shape == (2, 3)
+    assert parts.gate is None and parts.card["split"] == SPLIT
+    gated = frozen.read(write(tmp_path, arrays=GATED))
+    assert gated.gate.temperature == 10 and len(gated.gate.layers) == 2
+
+
+def test_the_committed_model_is_whole():
+    assert len(frozen.read(paths.EMBEDDED).heads) == len(frozen.read(paths.EMBEDDED).weight)
+
+
+@pytest.mark.parametrize(
+    ("heads", "found"),
+    [
+        ({"wit": "us"}, "heads that are no list"),
+        ([], "an empty one"),
+        (None, "heads that are no list"),
+        (["wit", "tact"], "head 0 that is no object"),
+        ([HEADS[0], {"source": "us"}], "head 1 with name None"),
+        ([HEADS[0], {"name": "tact"}], "head 1 with source None"),
+        ([HEADS[0], {"name": 3, "source": "us"}], "head 1 with name 3"),
+        ([HEADS[0], {"name": " ", "source": "us"}], "head 1 with name ' '"),
+        ([HEADS[0], {"name": "a\nb", "source": "us"}], "head 1 with name 'a"),
+        ([HEADS[0], {"name": "tact", "source": ["us"]}], "head 1 with source"),
+        ([HEADS[0], {"name": "tact", "source": "us", "concept": None}], "concept None"),
+        ([HEADS[0], HEADS[0]], "two heads named 'wit'"),
+    ],
+)
+def test_malformed_heads_are_named(tmp_path, heads, found):
+    with pytest.raises(ModelError, match="a card with heads and split") as caught:
+        frozen.read(write(tmp_path, {"heads": heads, "split": SPLIT}))
+    assert found in caught.value.found
+
+
+@pytest.mark.parametrize(
+    "split", [None, [], "all", {"train": "abc"}, {"train": 3}, {"train": [1]}, {"train": {}}]
+)
+def test_a_malformed_split_is_an_error(tmp_path, split):
+    with pytest.raises(ModelError, match="split that is no"):
+        frozen.read(write(tmp_path, {"heads": HEADS, "split": split}))
+
+
+@pytest.mark.parametrize("card", [[], 7, "heads split", {}, {"heads": HEADS}, ["heads", "split"]])
+def test_a_card_without_its_parts_is_an_error(tmp_path, card):
+    with pytest.raises(ModelError, match="no heads or no split"):
+        frozen.read(write(tmp_path, card))
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000])
+def test_a_card_that_is_no_json_is_an_error(tmp_path, text):
+    (write(tmp_path) / frozen.CARD).write_bytes(text)
+    with pytest.raises(ModelError, match="a card with heads and split"):
+        frozen.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "needed"),
+    [
+        ({"weight": np.full((2, 3), np.inf)}, "finite weights"),
+        ({"bias": np.full(2, 1e300)}, "finite weights"),  # infinite in float32
+        ({"weight": np.ones((3, 3))}, "2 rows of weights"),
+        ({"weight": np.ones(2)}, "2 rows of weights"),
+        ({"extra": np.ones(2)}, "tensors bias, gate"),
+        ({"gate.logit_scale": np.ones(0)}, "logit_scale"),
+        ({"gate.temperature": np.zeros(1)}, "temperature above 0"),
+        ({"gate.0.bias": np.asarray(0.0)}, "a gate over 2 heads"),
+        ({"gate.0.weight": np.ones((4, 2))}, "a gate over 2 heads"),
+        ({"transform": np.eye(3)}, "a gate over 2 heads"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_an_error(tmp_path, change, needed):
+    with pytest.raises(ModelError, match=needed):
+        frozen.read(write(tmp_path, arrays=GATED | change))
+
+
+# Devices.
+
+
+@pytest.mark.parametrize("device", ["xpu", "meta", "cpu:0", "cuda:-1", "cuda:x", "gpu", "", "CPU"])
+def test_other_devices_are_refused_by_name(device):
+    with pytest.raises(ModelError, match="a known device") as caught:
+        resolve(device, None)
+    assert caught.value.found == repr(device)
+
+
+def test_a_device_that_this_machine_lacks_is_an_error(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for device in ("mps", "cuda", "cuda:1"):
+        with pytest.raises(ModelError, match=f"for device '{device}'; found none"):
+            resolve(device, None)
+    assert resolve(None, None) == ("cpu", torch.float32)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [resolve(d, "bfloat16")[0] for d in (None, "cuda:1")] == ["cuda", "cuda:1"]
+    with pytest.raises(ModelError, match="for device 'cuda:2'; found 2"):
+        resolve("cuda:2", None)
