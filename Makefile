@@ -1,4 +1,4 @@
-# make book: build the site.  make test: every check.  make audit: your own model and data.
+# make book: build the site.  make test: every check.  make fast: the quick ones.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
