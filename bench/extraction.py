@@ -58,10 +58,9 @@ def main() -> None:
     for name, items in datasets.items():
         texts = items.responses.groupby("item", sort=False)["text"].apply(list)
         start = time.perf_counter()
-        encoded = [
-            format.encode(prompt, texts[item])
-            for item, prompt in zip(items.prompts["item"], items.prompts["prompt"], strict=True)
-        ]
+        encoded = format.encode_many(
+            items.prompts["prompt"], [texts[item] for item in items.prompts["item"]]
+        )
         host = time.perf_counter() - start
         found[name] = compare(backbone, encoded, limit, options)
         found[name]["encoding_s_per_1000"] = 1000 * host / len(encoded)
@@ -252,9 +251,9 @@ def compare(backbone, items: list[EncodedItem], limit: float, options) -> dict:
     for budget in options.budgets or [default_budget(backbone)]:
         name = f"ours {budget:,}"
         ways[name] = lambda budget=budget: ours(backbone, items, budget, compiled)
-        rows = [[reduced[i] for i in row] for row in pack.plan_trees(reduced, budget)]
-        needed[name] = sum(len(pack.lay_out(row)) for row in rows)
         multiple = row_step(budget) if kind == "cuda" else 1
+        rows = [[reduced[i] for i in row] for row in pack.plan_trees(reduced, budget, multiple)]
+        needed[name] = sum(pack.length(row) for row in rows)
         tokens[name] = sum(len(pack.lay_out(row, multiple)) for row in rows)
     seconds, peak, states = measure(ways, weight, options)
     best = min((name for name in needed), key=seconds.get)

@@ -7,23 +7,26 @@ dtype, device, versions), so heads that change are scored again without running 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from lib import paths
 from lib.data.items import Items
-from lib.errors import DataError, ModelError
+from lib.errors import DataError, ModelError, ParameterError
 from lib.extraction import store as stores
 from lib.extraction.run import (
+    SCHEMA,
     TRAINED,
     align,
     check,
@@ -32,6 +35,7 @@ from lib.extraction.run import (
     load_run,
     save_run,
 )
+from lib.extraction.stream import extract_stream
 
 __all__ = [
     "TRAINED",
@@ -40,6 +44,8 @@ __all__ = [
     "check_target",
     "comparisons",
     "extract",
+    "extract_part",
+    "extract_stream",
     "load_run",
     "save_run",
 ]
@@ -51,6 +57,21 @@ NO_EMBEDDING = "token that the model has no embedding for"
 COMPILE_FROM = 2e17  # floating-point operations
 
 
+class NothingToScoreError(DataError):
+    """No item is left; ``dropped`` counts why."""
+
+    def __init__(self, name: str, dropped: Mapping[str, int]):
+        self.name, self.dropped = name, dict(dropped)
+        super().__init__(
+            f"an item of {name} to score",
+            "none: " + ", ".join(f"{count} {reason}" for reason, count in dropped.items()),
+            "Choose other data, or extract with held_out=False.",
+        )
+
+    def __reduce__(self):
+        return type(self), (self.name, self.dropped)
+
+
 def extract(
     model,
     items: Items,
@@ -60,6 +81,8 @@ def extract(
     budget: int | None = None,
     held_out: bool = True,
     progress: bool | None = None,
+    gather: Sequence[str | Path] = (),
+    taps: Sequence[str] = (),
 ) -> xr.Dataset:
     """Score every response of the items.
 
@@ -81,6 +104,10 @@ def extract(
         Leave out items whose prompt trained one of the model's heads, and count them.
     progress
         Show a bar; by default only in a terminal.
+    gather
+        Stores that ``extract_part`` filled elsewhere, whose shards are taken.
+    taps
+        What else to keep of the same pass, by name: see ``lib.extraction.taps``.
 
     Returns
     -------
@@ -92,13 +119,101 @@ def extract(
     DataError
         When no item is left to score.
     ModelError
-        For an unknown packing, or when a state isn't finite, naming the item.
+        For an unknown packing or tap, a backbone without what a tap listens to, or when a
+        state isn't finite, naming the item.
     StoreError
         When the store is another's, in use, or can't be written.
     """
+    job = _prepare(model, items, store, packing, held_out, taps)
+    with stores.opened(job.folder, job.manifest, job.decide) as opened:
+        for folder in gather:
+            stores.adopt(folder, opened, len(job.shards))
+        states = _states(job, opened, budget, progress)
+    return _run(job, states, opened.manifest)
+
+
+def extract_part(
+    model,
+    items: Items,
+    part: int,
+    parts: int,
+    *,
+    store: str | Path | None = None,
+    packing: str = "trees",
+    budget: int | None = None,
+    held_out: bool = True,
+    progress: bool | None = None,
+    taps: Sequence[str] = (),
+) -> Path:
+    """Compute one worker's share of the states, for ``extract`` to gather.
+
+    Workers may write into one store, on one host or a shared disk, or each into its own,
+    which ``extract(…, gather=folders)`` then collects.
+
+    Parameters
+    ----------
+    model, items, store, packing, budget, held_out, progress, taps
+        As for ``extract``.
+    part, parts
+        Which worker of how many, from 0. Shards are shared out by their tokens.
+
+    Returns
+    -------
+    Path
+        The store.
+
+    Raises
+    ------
+    ParameterError
+        For a part that isn't one of them.
+    """
+    if not 0 <= part < parts:
+        raise ParameterError(
+            f"a part from 0 to {parts - 1} of {parts}", str(part), "Number the workers from 0."
+        )
+    job = _prepare(model, items, store, packing, held_out, taps)
+    tokens = [sum(item.n_tokens for item in job.encoded[shard]) for shard in job.shards]
+    mine = stores.parts(tokens, parts)[part]
+    with stores.opened(job.folder, job.manifest, job.decide, (part, parts)) as opened:
+        for _ in _computed(job, opened, mine, _Budget(job, budget), progress):
+            pass
+    return job.folder
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is to be computed, and where it goes."""
+
+    model: Any
+    items: Items
+    encoded: list
+    fingerprint: dict[str, str]
+    manifest: dict
+    folder: Path
+    taps: list  # of ``lib.extraction.taps.Tap``
+
+    @property
+    def counts(self) -> list[int]:
+        """Responses of each item."""
+        return [len(item.sequences) for item in self.encoded]
+
+    @property
+    def shards(self) -> list[slice]:
+        """Items of each shard."""
+        return stores.plan(self.counts, self.manifest["shard_responses"])
+
+    def decide(self) -> dict[str, str]:
+        """How it is computed; asked for a new store only."""
+        return _decide(self.model, self.encoded, self.manifest["packing"])
+
+
+def _prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> _Job:
+    from lib.extraction import taps as tapping
     from lib.extraction.forward import check_packing
 
     check_packing(packing)
+    taps = tapping.resolve(taps)
+    tapping.check(model.backbone, taps)
     items = replace(items, responses=items.responses.assign(row=np.arange(len(items.responses))))
     if held_out and model.trained_on:
         known = items.prompts["prompt_hash"].isin(model.trained_on).to_numpy()
@@ -106,13 +221,10 @@ def extract(
     encoded, items = _encode(model, items)
     fingerprint = model.fingerprint
     manifest = _manifest(model, items, fingerprint, packing)
+    if taps:  # without, the store of before taps is still the same one
+        manifest["taps"] = sorted(tap.name for tap in taps)
     folder = Path(store) if store else paths.cache() / "states" / _digest(manifest)
-    with stores.lock(folder):
-        opened = stores.open_store(
-            folder, manifest, lambda: _decide(model, encoded, manifest["packing"])
-        )
-        states = _states(model, items, encoded, opened, budget, progress)
-    return _run(model, items, encoded, states, fingerprint, opened.manifest)
+    return _Job(model, items, encoded, fingerprint, manifest, folder, taps)
 
 
 def _encode(model, items: Items):
@@ -125,10 +237,11 @@ def _encode(model, items: Items):
     first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))
     encoded, left = [], []
     dropped = Counter(items.dropped)
-    for i, prompt in enumerate(items.prompts["prompt"]):
-        try:
-            item = model.format.encode(prompt, texts[first[i] : first[i + 1]])
-        except RenderError:
+    found = model.format.encode_many(
+        items.prompts["prompt"], (texts[a:b] for a, b in itertools.pairwise(first))
+    )
+    for i, item in enumerate(found):
+        if isinstance(item, RenderError):
             dropped[REFUSED] += 1
             continue
         if max(map(len, item.sequences)) > limit:
@@ -140,11 +253,7 @@ def _encode(model, items: Items):
         encoded.append(item)
         left.append(i)
     if not left:
-        raise DataError(
-            f"an item of {items.name} to score",
-            "none: " + ", ".join(f"{count} {reason}" for reason, count in dropped.items()),
-            "Choose other data, or extract with held_out=False.",
-        )
+        raise NothingToScoreError(items.name, dropped)
     items = items.select(left)
     return encoded, replace(items, dropped=dict(dropped))
 
@@ -159,7 +268,7 @@ def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) ->
         "device": weights.device.type,
         "versions": _versions(),
         "packing": packing,
-        "shard_responses": stores.SHARD_RESPONSES,
+        "shard_responses": stores.shard_responses(weights.device.type),
     }
 
 
@@ -204,51 +313,86 @@ class _States:
 
     hidden: np.ndarray
     gate_hidden: np.ndarray
+    taps: dict[str, np.ndarray]
     halved: int | None
 
 
-def _states(model, items, encoded, store, budget, progress) -> _States:
+class _Budget:
+    """Tokens a row: as asked, until memory is short."""
+
+    def __init__(self, job: _Job, asked: int | None):
+        from lib.extraction import forward as forwards
+
+        self.asked = self.now = asked or forwards.default_budget(job.model.backbone)
+
+    def cut(self, found: int) -> None:
+        """Go on with less, and say so."""
+        if found < self.now:
+            warnings.warn(
+                f"out of memory: going on with {found} tokens a row instead of {self.now}",
+                stacklevel=5,
+            )
+            self.now = found
+
+    @property
+    def halved(self) -> int | None:
+        """What it was cut to, if it was."""
+        return self.now if self.now < self.asked else None
+
+
+def _states(job: _Job, store, budget, progress) -> _States:
+    size = _Budget(job, budget)
+    tensors = list(_computed(job, store, range(len(job.shards)), size, progress))
+    return _States(
+        np.concatenate([shard["hidden"] for shard in tensors]),
+        np.concatenate([shard["gate_hidden"] for shard in tensors]),
+        {tap.name: np.concatenate([shard[tap.name] for shard in tensors]) for tap in job.taps},
+        size.halved,
+    )
+
+
+def _computed(
+    job: _Job, store, numbers: Iterable[int], budget: _Budget, progress
+) -> Iterator[dict[str, np.ndarray]]:
+    """Tensors of the shards with these numbers: read where they are there, else computed."""
     from lib.extraction import forward as forwards
 
     packing = store.manifest[stores.DECIDED]["packing"]
-    asked = budget = budget or forwards.default_budget(model.backbone)
-    ids = items.prompts["item"].to_numpy()
-    counts = [len(item.sequences) for item in encoded]
+    ids = job.items.prompts["item"].to_numpy()
+    numbers, shards, counts = list(numbers), job.shards, job.counts
     first = np.cumsum([0, *counts])
-    compiled = _operations(model, encoded) >= COMPILE_FROM
-    hidden, gate_hidden = [], []
-    with _bar(len(encoded), progress) as advance:
-        for number, shard in enumerate(stores.plan(counts)):
+    compiled = _operations(job.model, job.encoded) >= COMPILE_FROM
+    with _bar(sum(shards[n].stop - shards[n].start for n in numbers), progress) as advance:
+        for number in numbers:
+            shard = shards[number]
+            responses = int(first[shard.stop] - first[shard.start])
             size = {
-                "hidden": int(first[shard.stop] - first[shard.start]),
+                "hidden": responses,
                 "gate_hidden": shard.stop - shard.start,
+                **{tap.name: responses for tap in job.taps},
             }
             tensors = store.read(number, size)
             if tensors is None:
                 states = forwards.forward(
-                    model.backbone,
-                    encoded[shard],
+                    job.model.backbone,
+                    job.encoded[shard],
                     packing,
-                    budget,
+                    budget.now,
                     on_step=advance,
                     compiled=compiled,
+                    taps=job.taps,
                 )
-                if states.budget < budget:
-                    warnings.warn(
-                        f"out of memory: going on with {states.budget} tokens a row instead "
-                        f"of {budget}",
-                        stacklevel=3,
-                    )
-                    budget = states.budget
-                tensors = {"hidden": states.hidden, "gate_hidden": states.gate_hidden}
+                budget.cut(states.budget)
+                tensors = {
+                    "hidden": states.hidden,
+                    "gate_hidden": states.gate_hidden,
+                    **states.taps,
+                }
                 _finite(tensors, ids[shard], counts[shard])
                 store.write(number, tensors)
             else:
                 advance(size["gate_hidden"])
-            hidden.append(tensors["hidden"])
-            gate_hidden.append(tensors["gate_hidden"])
-    halved = budget if budget < asked else None
-    return _States(np.concatenate(hidden), np.concatenate(gate_hidden), halved)
+            yield tensors
 
 
 def _operations(model, encoded) -> float:
@@ -259,15 +403,16 @@ def _operations(model, encoded) -> float:
 
 def _finite(tensors, ids, counts) -> None:
     owners = {
-        "hidden": np.repeat(np.arange(len(ids)), counts),
-        "gate_hidden": np.arange(len(ids)),
+        "item": np.arange(len(ids)),
+        "response": np.repeat(np.arange(len(ids)), counts),
     }
     for name, values in tensors.items():
-        bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+        bad = np.flatnonzero(~np.isfinite(values).all(axis=tuple(range(1, values.ndim))))
         if len(bad):
+            owner = owners[SCHEMA[name][0][0]][bad[0]]
             raise ModelError(
                 "finite hidden states",
-                f"NaN or infinity for item {ids[owners[name][bad[0]]]!r} ({len(bad)} in all)",
+                f"NaN or infinity for item {ids[owner]!r} ({len(bad)} in all)",
                 "Run in float32, or leave that item out.",
             )
 
@@ -281,9 +426,10 @@ def _bar(total: int, progress: bool | None) -> Iterator:
         yield bar.update
 
 
-def _run(model, items: Items, encoded, states: _States, fingerprint, manifest) -> xr.Dataset:
+def _run(job: _Job, states: _States, manifest) -> xr.Dataset:
     import safetensors
 
+    model, items, encoded = job.model, job.items, job.encoded
     hidden, gate_hidden = states.hidden, states.gate_hidden
     halved = {} if states.halved is None else {"out of memory": f"rows cut to {states.halved}"}
     owner = items.item_of_response
@@ -296,6 +442,7 @@ def _run(model, items: Items, encoded, states: _States, fingerprint, manifest) -
         "score": (("response", "head"), readout.score),
         "hidden": (("response", "feature"), hidden),
         "gate_hidden": (("item", "feature"), gate_hidden),
+        **{name: (SCHEMA[name][0], values) for name, values in states.taps.items()},
         "item_of_response": ("response", owner),
         "slot": ("response", items.responses["slot"].to_numpy(np.int64)),
         "prompt_hash": ("item", items.prompts["prompt_hash"].to_numpy(np.str_)),
@@ -326,7 +473,7 @@ def _run(model, items: Items, encoded, states: _States, fingerprint, manifest) -
                 "model": model.name,
                 "dataset": items.name,
                 "items": items.fingerprint,
-                "fingerprint": fingerprint,
+                "fingerprint": job.fingerprint,
                 "dropped": {reason: int(count) for reason, count in items.dropped.items()},
                 "missing": list(items.missing),
                 "about": dict(items.about),

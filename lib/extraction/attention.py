@@ -145,8 +145,9 @@ def _mask_mod(length: int, device: torch.device):
 
     One function a length: compiled code that closes over it need not be compiled again.
     """
-    item = torch.empty(length, dtype=torch.int32, device=device)
-    branch = torch.empty(length, dtype=torch.int32, device=device)
+    with torch.inference_mode(False):  # kept for calls in other modes
+        item = torch.empty(length, dtype=torch.int32, device=device)
+        branch = torch.empty(length, dtype=torch.int32, device=device)
 
     def sees(batch, head, q, k):
         same_branch = (branch[k] == PROMPT) | (branch[q] == branch[k])

@@ -6,20 +6,23 @@ model supports. States are pooled by position counted from the attention mask, n
 looking for a pad id, so a pad token inside a prompt or on either side changes nothing.
 
 Nothing here waits for the device before the last row is under way: while it computes one
-row, the host lays out the next. Only states that are read come back, in one copy.
+row, the host lays out the next. Only states that are read come back, and what taps make of
+the others (``lib.extraction.taps``).
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from lib.errors import ModelError, unknown
 from lib.extraction import attention, pack
+from lib.extraction import taps as tapping
 from lib.models.prompt import EncodedItem
 
 PACKINGS = ("trees", "padded")
@@ -40,11 +43,14 @@ class States:
         State at the end of each item's prompt, shape (items, features), float32.
     budget
         Tokens a row: what was asked for, or what memory had room for.
+    taps
+        What was tapped, by variable: shape (responses, ports, width), float32.
     """
 
     hidden: np.ndarray
     gate_hidden: np.ndarray
     budget: int
+    taps: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def check_packing(packing: str) -> None:
@@ -61,9 +67,9 @@ def default_budget(backbone: torch.nn.Module) -> int:
 def row_step(budget: int) -> int:
     """What divides the length of a row for FlexAttention.
 
-    It is compiled for each length, so rows have one of a few: quarters of the budget.
+    It is compiled for each length, so rows have one of a few.
     """
-    return max(attention.BLOCK, budget // 4 // attention.BLOCK * attention.BLOCK)
+    return max(attention.BLOCK, budget // 32 // attention.BLOCK * attention.BLOCK)
 
 
 def forward(
@@ -76,6 +82,7 @@ def forward(
     on_step: Callable[[int], None] = lambda items: None,
     kernel: str | None = None,
     compiled: bool = False,
+    taps: str | tapping.Tap | Sequence[str | tapping.Tap] = (),
 ) -> States:
     """States of the items, in their order.
 
@@ -99,25 +106,41 @@ def forward(
     compiled
         For ``"trees"`` with the kernel ``"flex"``: full rows run through compiled layers.
         Compiling takes about a minute, so it is for long runs.
+    taps
+        Names of ``taps.TAPS``, or taps: what else to keep of the same pass. Layers are then
+        not compiled, since compiled code passes over what listens inside it.
 
     Raises
     ------
     ModelError
-        For an unknown packing, or when memory has no room for a single item.
+        For an unknown packing or tap, a backbone without what a tap listens to, or when
+        memory has no room for a single item.
     """
     check_packing(packing)
+    wanted = tapping.resolve(taps)
     budget = budget or default_budget(backbone)
     reduced, which = zip(*map(pack.distinct, items), strict=True)
     if packing == "trees":
-        job = _Trees(backbone, reduced, kernel or attention.kernel_for(backbone), compiled)
+        kernel = kernel or attention.kernel_for(backbone)
+        job = _Trees(backbone, reduced, kernel, compiled and not wanted)
     else:
         job = _Padded(backbone, reduced, padding_side, pad_id)
-    with torch.inference_mode(), job.ready():
+    with (
+        torch.inference_mode(),
+        job.ready(),
+        tapping.listening(backbone, wanted) as job.listener,
+    ):
         budget = _every(job, budget, on_step)
     hidden, gate_hidden = job.hidden.numpy(), job.gates.numpy()
+    tapped = {name: read.numpy() for name, read in job.tapped.items()}
     first = np.cumsum([0, *(len(item.sequences) for item in reduced)])
     place = np.concatenate([first[i] + np.asarray(w) for i, w in enumerate(which)])
-    return States(hidden[place], gate_hidden, budget)
+    return States(
+        hidden[place],
+        gate_hidden,
+        budget,
+        {name: values[place] for name, values in tapped.items()},
+    )
 
 
 def _every(job: _Trees | _Padded, budget: int, on_step: Callable[[int], None]) -> int:
@@ -164,29 +187,49 @@ class _Read:
 
     def add(self, places: np.ndarray, states: torch.Tensor) -> None:
         self._places.append(places)
-        self._states.append(states.float())
+        self._states.append(states)
 
     def numpy(self) -> np.ndarray:
         """In the order of the places, which are 0, 1, …, float32."""
-        states = torch.cat(self._states).cpu().numpy()
-        found = np.empty_like(states)
-        found[np.concatenate(self._places)] = states
+        shape = self._states[0].shape[1:]
+        found = np.empty((sum(map(len, self._places)), *shape), np.float32)
+        for places, states in zip(self._places, self._states, strict=True):
+            found[places] = states.cpu().numpy()
         return found
 
 
 def _at(states: torch.Tensor, *index: np.ndarray) -> torch.Tensor:
-    return states[tuple(attention.to_device(i, states.device) for i in index)]
+    return states[tuple(attention.to_device(i, states.device) for i in index)].float()
 
 
-class _Trees:
+class _Job:
+    """What has been read of all rows or batches."""
+
+    listener: tapping.Listener
+
+    def __init__(self):
+        self.hidden, self.gates = _Read(), _Read()
+        self.tapped: dict[str, _Read] = defaultdict(_Read)
+
+    def keep(self, responses, hidden, items, gates) -> None:
+        """What was read of one row, and what was heard: all of it or, on an error, nothing."""
+        heard = self.listener.end()
+        self.hidden.add(responses, hidden)
+        self.gates.add(items, gates)
+        for name, states in heard.items():
+            self.tapped[name].add(responses, states)
+
+
+class _Trees(_Job):
     """Rows of items."""
 
     def __init__(self, backbone, items, kernel: str, compiled: bool):
+        super().__init__()
         self.backbone, self.items, self.kernel = backbone, items, kernel
         self.compiled = compiled and kernel == attention.FLEX
         self.size = len(items)
         self.first = np.cumsum([0, *(len(item.sequences) for item in items)])
-        self.hidden, self.gates = _Read(), _Read()
+        self.step = self.full = 1  # of a row's length, and what most rows have; see plan
 
     def ready(self):
         return attention.attending(self.backbone, self.kernel)
@@ -195,28 +238,30 @@ class _Trees:
         return self.items[i].n_tokens
 
     def plan(self, which: Sequence[int], budget: int) -> list[list[int]]:
-        groups = pack.plan_trees([self.items[i] for i in which], budget)
+        items = [self.items[i] for i in which]
+        self.step = row_step(budget) if self.kernel == attention.FLEX else 1
+        groups = pack.plan_trees(items, budget, self.step)
+        longest = max(pack.length([items[i] for i in group]) for group in groups)
+        self.full = -(-longest // self.step) * self.step
         return [[which[i] for i in group] for group in groups]
 
     def run(self, group: list[int], budget: int) -> int:
-        step = row_step(budget)
-        row = pack.lay_out(
-            [self.items[i] for i in group], step if self.kernel == attention.FLEX else 1
-        )
-        full = len(row) == -(-budget // step) * step
+        row = pack.lay_out([self.items[i] for i in group], self.step)
+        full = len(row) == self.full
         fast = attention.compiled_layers(self.backbone) if self.compiled and full else None
+        self.listener.begin(tapping.Places.of_row(row))
         with fast or contextlib.nullcontext():
             states = attention.states(self.backbone, row, self.kernel)
-        places = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i in group])
-        self.hidden.add(places, _at(states, row.read_at))
-        self.gates.add(np.asarray(group), _at(states, row.gate_at))
+        responses = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i in group])
+        self.keep(responses, _at(states, row.read_at), np.asarray(group), _at(states, row.gate_at))
         return len(group)
 
 
-class _Padded:
+class _Padded(_Job):
     """Batches of sequences."""
 
     def __init__(self, backbone, items, side: str, pad_id: int):
+        super().__init__()
         self.backbone, self.side, self.pad_id = backbone, side, pad_id
         self.sequences = [ids for item in items for ids in item.sequences]
         counts = [len(item.sequences) for item in items]
@@ -226,7 +271,6 @@ class _Padded:
         self.first = np.cumsum([0, *counts])[:-1]
         self.left = np.asarray(counts)
         self.device = next(backbone.parameters()).device
-        self.hidden, self.gates = _Read(), _Read()
 
     def ready(self):
         return contextlib.nullcontext()
@@ -251,14 +295,19 @@ class _Padded:
             mask[row, place] = 1
         inputs = np.stack([ids, mask, np.maximum(mask.cumsum(1) - 1, 0)])
         ids, mask, positions = attention.to_device(inputs, self.device)
+        self.listener.begin(tapping.Places.of_batch(start, lengths, width))
         states = self.backbone(
             input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False
         ).last_hidden_state
         rows = np.arange(len(group))
-        self.hidden.add(group, _at(states, rows, start + lengths - 1))
         owner = self.owner[group]
         opening = group == self.first[owner]  # an item's first sequence gives its gate
         gate_at = (start + self.gate_at[owner])[opening]
-        self.gates.add(owner[opening], _at(states, rows[opening], gate_at))
+        self.keep(
+            group,
+            _at(states, rows, start + lengths - 1),
+            owner[opening],
+            _at(states, rows[opening], gate_at),
+        )
         np.subtract.at(self.left, owner, 1)
         return int((self.left[np.unique(owner)] == 0).sum())

@@ -88,10 +88,30 @@ def plan(sizes: Sequence[int], budget: int) -> list[list[int]]:
     return groups
 
 
-def plan_trees(items: Sequence[EncodedItem], budget: int) -> list[list[int]]:
-    """Rows of items: at most ``budget`` tokens each when laid out, or a single item."""
+def plan_trees(items: Sequence[EncodedItem], budget: int, step: int = 1) -> list[list[int]]:
+    """Rows of items: at most ``budget`` tokens each when laid out, or a single item.
+
+    With a ``step`` that divides the length of a row, the rows are as few and, among those,
+    as short and alike as steps allow: little is padding, and one length is compiled.
+    """
     root = common(items)
-    return plan([item.n_tokens - root for item in items], max(budget - root, 1))
+    sizes = [item.n_tokens - root for item in items]
+    room = max(budget - root, 1)
+    groups = plan(sizes, room)
+    if step == 1:
+        return groups
+    least = -(-(sum(sizes) // len(groups) + root) // step) * step
+    for length in range(least, budget, step):
+        shorter = plan(sizes, max(length - root, 1))
+        if len(shorter) == len(groups):
+            return shorter
+    return groups
+
+
+def length(items: Sequence[EncodedItem]) -> int:
+    """Tokens of a row of these items, without padding."""
+    root = common(items) if len(items) > 1 else 0
+    return root + sum(item.n_tokens - root for item in items)
 
 
 def plan_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
@@ -144,6 +164,7 @@ def lay_out(items: Sequence[EncodedItem], multiple: int = 1) -> Row:
         ]
     ).repeat(lengths, axis=1)
     spread[0] += np.arange(end + padding)
+    spread[0, end:] = 0  # a position that every model has
     return Row(
         np.concatenate([np.concatenate(ids)[None], spread]),
         [_joined(chain) for chain in chains],

@@ -11,6 +11,12 @@ variable               dims                  dtype    content
 ``hidden``             response, feature     float32  state at the response's last token;
                                                       NaN rows where it was not kept
 ``gate_hidden``        item, feature         float32  state at the prompt's end; likewise
+``layer_hidden``       response, layer,      float32  with the tap ``layers``: residual stream
+                       feature                        at the last token, into the first layer
+                                                      and out of each; likewise
+``neuron_mean``        response, mlp,        float32  with the tap ``neurons``: activation in
+                       neuron                         each layer's MLP, mean over the tokens
+                                                      of prompt and response; likewise
 ``item_of_response``   response              int64    position along ``item``
 ``slot``               response              int64    place within the item
 ``prompt_hash``        item                  str      identifies the prompt
@@ -66,6 +72,8 @@ SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "gate": (("item", "head"), "f", False),
     "hidden": (("response", "feature"), "f", True),
     "gate_hidden": (("item", "feature"), "f", True),
+    "layer_hidden": (("response", "layer", "feature"), "f", False),
+    "neuron_mean": (("response", "mlp", "neuron"), "f", False),
     "item_of_response": (("response",), "i", True),
     "slot": (("response",), "i", True),
     "prompt_hash": (("item",), "U", True),
@@ -79,6 +87,8 @@ SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "head_source": (("head",), "U", True),
     "head_concept": (("head",), "U", True),
 }
+# Large: a run may be saved with those of some items only.
+STATES = ("hidden", "gate_hidden", "layer_hidden", "neuron_mean")
 COORDS = {"head": "U", "item": "U", "response": "i"}
 ATTRS = (
     "model",
@@ -276,7 +286,8 @@ def save_run(
         Made when it isn't there; replaced when it is empty or holds a run and nothing else.
         A symlink stays, and what it points to is written.
     states
-        Keep hidden states of a seeded sample of this many items; ``None`` for all.
+        Keep hidden states, and what was tapped, of a seeded sample of this many items;
+        ``None`` for all.
     seed
         Of that sample.
 
@@ -299,7 +310,7 @@ def save_run(
         values = run[name].values
         if values.dtype.kind == "U":
             strings[name] = values.tolist()
-        elif name in ("hidden", "gate_hidden"):
+        elif name in STATES:
             rows = kept[name]
             tensors[f"{name}.rows"] = rows.astype(np.int32)
             tensors[name] = np.ascontiguousarray(values[rows], np.float32)
@@ -360,26 +371,32 @@ def _kept(run: xr.Dataset, states: int | None, seed: int) -> dict[str, np.ndarra
     items = np.arange(n)
     if states is not None and states < n:
         items = np.sort(np.random.default_rng(seed).permutation(n)[:states])
-    responses = np.flatnonzero(np.isin(run["item_of_response"].values, items))
-    present = {
-        name: np.flatnonzero(np.isfinite(run[name].values).all(axis=1))
-        for name in ("hidden", "gate_hidden")
+    chosen = {
+        "item": items,
+        "response": np.flatnonzero(np.isin(run["item_of_response"].values, items)),
     }
-    return {
-        "hidden": np.intersect1d(responses, present["hidden"]),
-        "gate_hidden": np.intersect1d(items, present["gate_hidden"]),
-    }
+    kept = {}
+    for name in STATES:
+        if name in run:
+            finite = np.isfinite(run[name].values)
+            present = np.flatnonzero(finite.all(axis=tuple(range(1, finite.ndim))))
+            kept[name] = np.intersect1d(chosen[SCHEMA[name][0][0]], present)
+    return kept
 
 
 def load_run(folder: str | Path) -> xr.Dataset:
-    """Read a run that ``save_run`` wrote.
+    """Read a run that ``save_run`` or ``extract_stream`` wrote.
 
     Raises
     ------
     StoreError
         When the folder holds no run, a damaged one, or one of another format.
     """
+    from lib.extraction import stream
+
     folder = Path(folder)
+    if stream.is_stream(folder):
+        return stream.load(folder)
     if not (folder / JSON).is_file() or not (folder / TENSORS).is_file():
         raise StoreError(
             f"a run ({JSON} and {TENSORS}) in {folder}",

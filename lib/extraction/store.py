@@ -6,6 +6,11 @@ ones. Each shard is written by rename; what a killed run finished is used again,
 shard is computed again, and a store made from another model or dataset is an error. The
 manifest holds no times: the same plan, threads and machine give the same bytes.
 Shards carry a checksum, so a byte that changed on disk counts as damage.
+
+Several workers may share the work: each computes its part of the shards (``parts``), into
+one store or one of its own, and whoever reads them all gathers (``adopt``). Which shards
+those are depends on the items and the number of workers alone, and what a shard holds on
+neither, so any number of workers gives the same shards.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +34,16 @@ MANIFEST = "manifest.json"
 DECIDED = "decided"
 SHARD_RESPONSES = 512
 LOCK = ".lock"
+ENTERING_S = 600.0
+PART_LOCK = re.compile(r"\.lock-\d+-of-\d+")
 SHARD = re.compile(r"\d{5,}\.safetensors")
 # The second kind is safetensors' own, for a moment, before ours has its name.
 PARTIAL = re.compile(r"(\d{5,}|manifest)\.partial-\d+|\.tmp[A-Za-z0-9]{6}")
+
+
+def shard_responses(device: str) -> int:
+    """Responses a shard: some seconds of work, so that a kill costs little and rows are full."""
+    return SHARD_RESPONSES if device == "cpu" else 2 * SHARD_RESPONSES
 
 
 def plan(responses_per_item: Sequence[int], size: int = SHARD_RESPONSES) -> list[slice]:
@@ -42,6 +54,25 @@ def plan(responses_per_item: Sequence[int], size: int = SHARD_RESPONSES) -> list
     shard = (ends - np.asarray(responses_per_item)) // size
     starts = np.flatnonzero(np.diff(shard, prepend=-1))
     return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(ends)], strict=True)]
+
+
+def parts(tokens: Sequence[int], workers: int) -> list[list[int]]:
+    """Shards of each worker, ascending: the largest first, each to who has least to do.
+
+    Parameters
+    ----------
+    tokens
+        Of each shard.
+    workers
+        How many share them.
+    """
+    mine: list[list[int]] = [[] for _ in range(workers)]
+    load = np.zeros(workers, np.int64)
+    for shard in np.argsort(-np.asarray(tokens, np.int64), kind="stable").tolist():
+        least = int(load.argmin())
+        mine[least].append(shard)
+        load[least] += tokens[shard]
+    return [sorted(shards) for shards in mine]
 
 
 @dataclass(frozen=True)
@@ -99,8 +130,52 @@ class Store:
             ) from None
 
 
+def adopt(folder: str | Path, store: Store, shards: int) -> int:
+    """Copy into a store what another store of the same content has and it lacks.
+
+    Parameters
+    ----------
+    folder
+        Of the other store; damaged shards in it are passed over.
+    store
+        Where they go.
+    shards
+        How many there are in all.
+
+    Returns
+    -------
+    int
+        How many were copied.
+
+    Raises
+    ------
+    StoreError
+        When the other is no store, or one of something else, naming what differs.
+    """
+    path = Path(folder) / MANIFEST
+    own = {key: value for key, value in store.manifest.items() if key != DECIDED}
+    decided = _decided(path, own)
+    if decided != store.manifest[DECIDED]:
+        raise StoreError(
+            f"parts of one run, computed in one way, in {folder} and {store.folder}",
+            f"{decided} and {dict(store.manifest[DECIDED])}",
+            "Compute that part again on a machine like the others.",
+        )
+    other = Store(Path(folder), store.manifest)
+    copied = 0
+    for shard in range(shards):
+        if not store.path(shard).exists() and (tensors := other.read(shard, {})) is not None:
+            store.write(shard, tensors)
+            copied += 1
+    return copied
+
+
 def open_store(
-    folder: str | Path, manifest: Mapping, decide: Callable[[], Mapping] = dict
+    folder: str | Path,
+    manifest: Mapping,
+    decide: Callable[[], Mapping] = dict,
+    *,
+    tidy: bool = True,
 ) -> Store:
     """Open a store, or start it; what a killed process half wrote there is removed.
 
@@ -114,6 +189,8 @@ def open_store(
         Plain JSON that identifies the content.
     decide
         Called for a new store only: further plain JSON, kept as ``manifest["decided"]``.
+    tidy
+        Remove what killed processes left. Not while other workers write.
 
     Raises
     ------
@@ -131,7 +208,7 @@ def open_store(
         if path.exists():
             decided = _decided(path, manifest)
         # Only now is the folder known to be a store, or to hold nothing of anybody else's.
-        for partial in folder.iterdir():
+        for partial in folder.iterdir() if tidy else ():
             if PARTIAL.fullmatch(partial.name) and partial.is_file():
                 partial.unlink()
     except OSError as error:
@@ -155,7 +232,11 @@ def _refuse_foreign(folder: Path) -> None:
     names = sorted(path.name for path in folder.iterdir())
     if MANIFEST in names:
         return
-    others = [name for name in names if name != LOCK and not PARTIAL.fullmatch(name)]
+    others = [
+        name
+        for name in names
+        if not (name == LOCK or PART_LOCK.fullmatch(name) or PARTIAL.fullmatch(name))
+    ]
     if not others:
         return
     if all(SHARD.fullmatch(name) for name in others):
@@ -204,20 +285,63 @@ def _unwritable(folder: Path, error: OSError) -> StoreError:
 
 @contextmanager
 def lock(folder: str | Path) -> Iterator[None]:
-    """Hold the store for this process.
+    """Hold the store for this process alone.
 
     Raises
     ------
     StoreError
-        At once, while another process holds it, when the folder is no store and has other
-        things in it, or when it can't be written.
+        At once, while another process holds it or a part of it, when the folder is no store
+        and has other things in it, or when it can't be written.
+    """
+    with ExitStack() as held:
+        held.enter_context(_held(Path(folder), LOCK))
+        for path in sorted(Path(folder).iterdir()):  # nobody enters while the first is held
+            if PART_LOCK.fullmatch(path.name):
+                held.enter_context(_held(Path(folder), path.name))
+        yield
+
+
+@contextmanager
+def opened(
+    folder: str | Path,
+    manifest: Mapping,
+    decide: Callable[[], Mapping] = dict,
+    part: tuple[int, int] | None = None,
+) -> Iterator[Store]:
+    """A store, locked and open: for this process alone, or for one worker of several.
+
+    Parameters
+    ----------
+    folder, manifest, decide
+        As for ``open_store``.
+    part
+        Which worker of how many, from 0. Workers enter one after another, so that one
+        decides for all, and then write side by side.
+
+    Raises
+    ------
+    StoreError
+        As ``lock`` and ``open_store``. A worker waits for others to enter, ten minutes at most.
     """
     folder = Path(folder)
+    if part is None:
+        with lock(folder):
+            yield open_store(folder, manifest, decide)
+        return
+    with ExitStack() as held:
+        with _held(folder, LOCK, ENTERING_S):
+            held.enter_context(_held(folder, f"{LOCK}-{part[0]}-of-{part[1]}"))
+            store = open_store(folder, manifest, decide, tidy=False)
+        yield store
+
+
+@contextmanager
+def _held(folder: Path, name: str, timeout: float = 0) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _refuse_foreign(folder)
-        held = FileLock(folder / LOCK)
-        held.acquire(timeout=0)
+        held = FileLock(folder / name)
+        held.acquire(timeout=timeout)
     except Timeout:
         raise StoreError(
             f"a store that no other process is writing ({folder})",

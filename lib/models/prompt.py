@@ -4,17 +4,26 @@ The chat template is rendered to text once and tokenised once, without adding sp
 tokens: a template writes its own, and a second BOS would move every score. Prompt and
 response are never tokenised apart, since tokens can merge across the seam; what responses
 of one prompt share is the longest common prefix of their tokens.
+
+Many items are encoded together: their texts go to the tokenizer in one call, which a fast
+tokenizer spreads over the cores. A token that stands for itself wherever it is written
+(``<|im_end|>``) parts a text into pieces that know nothing of each other, so a piece that
+many texts hold, such as a turn of their prompt, is tokenised once. Where a tokenizer
+doesn't promise that, whole texts are tokenised: the tokens are the same either way.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from lib.errors import ModelError
+
+CHUNK_TEXTS = 2048  # tokenised in one call, which bounds the memory that a call takes
 
 EXAMPLE = [{"role": "user", "content": "What is the capital of France?"}]
 EXAMPLE_RESPONSE = "Paris is the capital of France."
@@ -84,6 +93,7 @@ class PromptFormat:
         self.tokenizer = tokenizer
         self.name = name
         self.end_of_turn = None
+        self._cut = None
         if end_of_turn is not None:
             self.end_of_turn = tokenizer.convert_tokens_to_ids(end_of_turn)
             if self.end_of_turn in (None, tokenizer.unk_token_id):
@@ -107,6 +117,7 @@ class PromptFormat:
                 "two",
                 "Remove the one that the template or the tokenizer's post-processor adds.",
             )
+        self._cut = self._find_cut()
 
     def render(
         self, prompt: Sequence[Mapping[str, str]], response: str | None = None, header=True
@@ -118,20 +129,17 @@ class PromptFormat:
         RenderError
             When the template refuses it (consecutive turns of one role, an unknown role).
         """
-        turns = [dict(turn) for turn in prompt]
-        if response is not None:
-            turns.append({"role": "assistant", "content": response})
+        write, turns = self._writer(), [dict(turn) for turn in prompt]
         try:
-            return self.tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=response is None and header
-            )
+            if response is None:
+                return write(turns, header)
+            return write([*turns, _answer(response)], False)
         except Exception as error:  # templates raise Jinja errors of many kinds
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise RenderError(reason[:200]) from None
+            raise _refusal(error) from None
 
     def tokenize(self, text: str) -> np.ndarray:
         """Token ids of a rendered text, nothing added."""
-        return np.asarray(self.tokenizer(text, add_special_tokens=False)["input_ids"], np.int64)
+        return self._ids([text])[0]
 
     def encode(self, prompt: Sequence[Mapping[str, str]], responses: Sequence[str]) -> EncodedItem:
         """Tokens of a prompt with each of its responses.
@@ -143,11 +151,69 @@ class PromptFormat:
         ModelError
             When the token to be read lies inside the prompt.
         """
-        opened = self.tokenize(self.render(prompt))
-        closed = self.tokenize(self.render(prompt, header=False))
-        sequences = [
-            self._read_to(self.tokenize(self.render(prompt, response))) for response in responses
-        ]
+        (item,) = self.encode_many([prompt], [responses])
+        if isinstance(item, RenderError):
+            raise item
+        return item
+
+    def encode_many(
+        self,
+        prompts: Iterable[Sequence[Mapping[str, str]]],
+        responses: Iterable[Sequence[str]],
+    ) -> list[EncodedItem | RenderError]:
+        """Tokens of many prompts, each with each of its responses.
+
+        Parameters
+        ----------
+        prompts, responses
+            As many of the one as of the other, in the same order.
+
+        Returns
+        -------
+        list of EncodedItem or RenderError
+            For each prompt what ``encode`` returns, or the error that it raises when the
+            template refuses the conversation.
+
+        Raises
+        ------
+        ModelError
+            When the token to be read lies inside a prompt.
+        ValueError
+            When there are more prompts than lists of responses, or fewer; when a list is
+            empty.
+        """
+        found = []
+        for chunk in self._chunks(prompts, responses):
+            written = [texts for texts in chunk if not isinstance(texts, RenderError)]
+            ids = iter(self._tokens(list(chain.from_iterable(written))))
+            for texts in chunk:
+                if not isinstance(texts, RenderError):
+                    texts = self._item(*(next(ids) for _ in texts))
+                found.append(texts)
+        return found
+
+    def _chunks(self, prompts, responses) -> Iterator[list[list[str] | RenderError]]:
+        """The texts of each item, by as many items as make about ``CHUNK_TEXTS`` texts."""
+        write = self._writer()
+        chunk, n_texts = [], 0
+        for prompt, answers in zip(prompts, responses, strict=True):
+            chunk.append(_texts(write, prompt, answers))
+            n_texts += 2 + len(answers)
+            if n_texts >= CHUNK_TEXTS:
+                yield chunk
+                chunk, n_texts = [], 0
+        if chunk:
+            yield chunk
+
+    def _item(
+        self, opened: np.ndarray, closed: np.ndarray, *answered: np.ndarray
+    ) -> EncodedItem | RenderError:
+        """An item, of the ids of its prompt with and without a header, and of its responses."""
+        try:
+            sequences = [self._read_to(ids) for ids in answered]
+            last_turn = self._read_to(closed[: _shared(closed, opened)])
+        except RenderError as error:
+            return RenderError(*error.args)  # holds no frame, so no text
         n_prompt = min(_shared(opened, ids) for ids in sequences)
         if min(map(len, sequences)) <= n_prompt:
             raise ModelError(
@@ -155,11 +221,90 @@ class PromptFormat:
                 "one that ends the text otherwise, so no token of a response would be read",
                 "Name the token that closes the assistant's turn.",
             )
-        n_shared = n_prompt
-        for ids in sequences:
-            n_shared = min(n_shared, len(ids) - 1, _shared(sequences[0], ids))
-        gate_at = len(self._read_to(closed[: _shared(closed, opened)])) - 1
-        return EncodedItem(sequences, n_prompt, n_shared, min(gate_at, n_shared - 1))
+        # All begin with the same n_prompt tokens and none ends there.
+        return EncodedItem(sequences, n_prompt, n_prompt, min(len(last_turn), n_prompt) - 1)
+
+    def _writer(self) -> Callable[[list[dict], bool], str]:
+        """What renders turns, with the header that opens a response or without.
+
+        It is the compiled template itself for turns of plain text, for which
+        ``apply_chat_template`` only copies them; that one for any other.
+        """
+        tokenizer = self.tokenizer
+
+        def apply(turns: list[dict], header: bool) -> str:
+            return tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=header
+            )
+
+        compiled = _compiled(tokenizer)
+        if compiled is None:
+            return apply
+        variables = {"tools": None, "documents": None, **tokenizer.special_tokens_map}
+
+        def write(turns: list[dict], header: bool) -> str:
+            if not turns or not all(map(_is_plain, turns)):
+                return apply(turns, header)
+            return compiled.render(variables, messages=turns, add_generation_prompt=header)
+
+        return write
+
+    def _ids(self, texts: list[str]) -> list[np.ndarray]:
+        """Token ids of each text, in one call of the tokenizer."""
+        if not texts:
+            return []
+        found = self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)
+        return [np.asarray(ids, np.int64) for ids in found["input_ids"]]
+
+    def _tokens(self, texts: list[str]) -> list[np.ndarray]:
+        """Token ids of each text; a piece that several texts hold is tokenised once."""
+        pieces = [_pieces(text, self._cut) for text in texts]
+        distinct = list(dict.fromkeys(chain.from_iterable(pieces)))
+        ids = dict(zip(distinct, self._ids(distinct), strict=True))
+        return [np.concatenate([ids[piece] for piece in parts]) for parts in pieces]
+
+    def _find_cut(self) -> str | None:
+        """The token after which texts may be cut without another token coming out.
+
+        A fast tokenizer finds its added tokens first, the longest at each place from the
+        left, and does all else to the text between them. So it is one found as it stands
+        (not after normalising, not as a word), wherever it is written (no other can
+        overlap it), where none takes the space around it. ``None`` where there is none,
+        or where the text after it still depends on what was before, as with a
+        pre-tokenizer that marks the first word only.
+        """
+        tokenizer = self.tokenizer
+        if not getattr(tokenizer, "is_fast", False) or getattr(
+            tokenizer, "split_special_tokens", False
+        ):
+            return None
+        added = list(tokenizer.added_tokens_decoder.values())
+        if any(token.lstrip or token.rstrip or token.single_word for token in added):
+            return None
+        texts = [
+            self.render(EXAMPLE),
+            self.render(EXAMPLE, header=False),
+            self.render(EXAMPLE, EXAMPLE_RESPONSE),
+            self.render(EXAMPLE, EXAMPLE_RESPONSE[::-1]),
+        ]
+
+        def left(cut: str) -> int:
+            return sum(map(len, {piece for text in texts for piece in _pieces(text, cut)}))
+
+        names = [token.content for token in added]
+        usable = [
+            token.content
+            for token in added
+            if not token.normalized
+            and token.content in texts[-1]
+            and sum(_overlap(token.content, name) for name in names) == 1  # itself
+        ]
+        if not usable:
+            return None
+        cut = min(usable, key=left)
+        text = cut.join([PROBE, *PROBE.split(), "", f" {PROBE}", f"\n{PROBE}", *texts])
+        pieces = self._ids(_pieces(text, cut))
+        return cut if np.array_equal(np.concatenate(pieces), self.tokenize(text)) else None
 
     def _read_to(self, ids: np.ndarray) -> np.ndarray:
         """The ids up to the last end of turn; all of them where none is asked for."""
@@ -191,6 +336,63 @@ class PromptFormat:
     def example(self) -> str:
         """A fixed conversation as this format renders it, for the provenance page."""
         return self.render(EXAMPLE, EXAMPLE_RESPONSE)
+
+
+def _answer(response: str) -> dict[str, str]:
+    return {"role": "assistant", "content": response}
+
+
+def _refusal(error: Exception) -> RenderError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return RenderError(reason[:200])
+
+
+def _texts(write, prompt, responses) -> list[str] | RenderError:
+    """A prompt with a header that opens a response and without, then with each response."""
+    turns = [dict(turn) for turn in prompt]
+    try:
+        return [
+            write(turns, True),
+            write(turns, False),
+            *(write([*turns, _answer(response)], False) for response in responses),
+        ]
+    except Exception as error:  # templates raise Jinja errors of many kinds
+        return _refusal(error)
+
+
+def _compiled(tokenizer):
+    """The tokenizer's template, compiled; ``None`` where it renders in a way of its own."""
+    from transformers import PreTrainedTokenizerBase
+
+    try:
+        from transformers.utils.chat_template_utils import _compile_jinja_template
+    except ImportError:  # not public, so it may go
+        return None
+    if type(tokenizer).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template:
+        return None
+    try:
+        return _compile_jinja_template(tokenizer.get_chat_template())
+    except Exception:  # a broken template: apply_chat_template says so for each item
+        return None
+
+
+def _is_plain(turn: dict) -> bool:
+    return turn.keys() == {"role", "content"} and type(turn["role"]) is type(turn["content"]) is str
+
+
+def _pieces(text: str, cut: str | None) -> list[str]:
+    """The text in pieces that each end with ``cut``, save the last."""
+    if cut is None:
+        return [text]
+    *ended, rest = text.split(cut)
+    pieces = [part + cut for part in ended]
+    return [*pieces, rest] if rest or not pieces else pieces
+
+
+def _overlap(a: str, b: str) -> bool:
+    """Whether the two can be written so that they share a character."""
+    ends = range(1, min(len(a), len(b)))
+    return a in b or b in a or any(a.endswith(b[:n]) or b.endswith(a[:n]) for n in ends)
 
 
 def _shared(a: np.ndarray, b: np.ndarray) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ import tiny
 
 
 def main(folder: Path) -> None:
-    stores.plan = partial(stores.plan, size=8)  # responses a shard
+    stores.shard_responses = lambda device: 8
     builder = Builder("made-up")
     for i in range(300):
         builder.add(f"{i}", f"question {i}? " * 3, ["yes " * (i % 9 + 1), f"no {i}"], [])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.extraction.pack import common, distinct, lay_out, plan, plan_batches, plan_trees
+from lib.extraction.pack import common, distinct, lay_out, length, plan, plan_batches, plan_trees
 from lib.models.prompt import EncodedItem
 
 tokens = st.lists(st.integers(0, 3), min_size=1, max_size=9)
@@ -55,6 +55,30 @@ def test_first_fit_by_hand():
 def test_rows_as_laid_out_are_within_the_budget(items, budget):
     for group in plan_trees(items, budget):
         assert len(group) == 1 or len(lay_out([items[i] for i in group])) <= budget
+
+
+@given(items=some_items(), budget=st.integers(8, 80))
+@settings(deadline=None, max_examples=60)
+def test_rows_in_steps_are_as_few_and_no_longer(items, budget):
+    step = 4
+    plain, stepped = plan_trees(items, budget), plan_trees(items, budget, step)
+    assert sorted(i for group in stepped for i in group) == list(range(len(items)))
+    assert len(stepped) == len(plain)
+    laid = [[len(lay_out([items[i] for i in group])) for group in way] for way in (plain, stepped)]
+    assert max(laid[1]) <= max(laid[0])
+
+
+def test_rows_are_made_alike_by_hand():
+    # Six of 10 in rows of at most 49: 4 and 2, or 3 and 3 in rows of 30.
+    items = [item_of([i], [[1] * 9]) for i in range(6)]
+    assert [len(group) for group in plan_trees(items, 49)] == [4, 2]
+    assert [len(group) for group in plan_trees(items, 49, 5)] == [3, 3]
+
+
+@given(items=some_items())
+@settings(deadline=None, max_examples=60)
+def test_the_length_of_a_row_is_known_before_it_is_laid_out(items):
+    assert length(items) == len(lay_out(items))
 
 
 @given(lengths=st.lists(st.integers(1, 50), max_size=30), budget=st.integers(1, 200))

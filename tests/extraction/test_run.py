@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 from lib.data.items import Builder, Items
-from lib.errors import DataError, ParameterError, StoreError
+from lib.errors import DataError, ModelError, ParameterError, StoreError
 from lib.extraction import extract, sealed
 from lib.extraction import run as runs
 from lib.extraction.run import TRAINED, align, check, check_target, comparisons, load_run, save_run
@@ -151,6 +151,7 @@ def test_a_planted_run_follows_the_schema():
         (lambda run: run.assign(better=run["better"] + 100), "'better' among the run's"),
         (lambda run: run.assign(worse=run["worse"] * 0 - 1), "'worse' among the run's"),
         (lambda run: run.assign(gate=run["score"]), "'gate' with dims"),
+        (lambda run: run.assign(layer_hidden=run["hidden"]), "'layer_hidden' with dims"),
     ],
 )
 def test_what_breaks_the_schema_is_named(edited, damage, needed):
@@ -189,6 +190,52 @@ def test_optional_variables_and_odd_strings_come_back_too(edited, tmp_path):
     edited["score"][2, 0] = np.nan
     edited.attrs["missing"] = ["日本"]
     xr.testing.assert_identical(load_run(save_run(edited, tmp_path / "run")), edited)
+
+
+@pytest.fixture
+def tapped(run):
+    """The run with two layers tapped: three entries of the stream, two of the MLPs."""
+    generator = np.random.default_rng(0)
+    return run.assign(
+        layer_hidden=(
+            ("response", "layer", "feature"),
+            generator.random((15, 3, 32), np.float32),
+        ),
+        neuron_mean=(("response", "mlp", "neuron"), generator.random((15, 2, 7), np.float32)),
+    )
+
+
+def test_taps_fill_the_run_and_the_store(run, tiny_model, items, tmp_path, monkeypatch):
+    found = extract(tiny_model, items, store=tmp_path / "s", taps=("layers", "neurons"))
+    assert found["layer_hidden"].shape == (15, 3, 32)
+    assert found["neuron_mean"].shape == (15, 2, 48)
+    xr.testing.assert_identical(found.drop_vars(["layer_hidden", "neuron_mean"]), run)
+    monkeypatch.setattr("lib.extraction.forward.forward", None)  # not run again
+    again = extract(tiny_model, items, store=tmp_path / "s", taps=("neurons", "layers"))
+    xr.testing.assert_identical(again, found)
+    with pytest.raises(StoreError, match="another taps"):
+        extract(tiny_model, items, store=tmp_path / "s")
+
+
+def test_an_unknown_tap_starts_no_store(tiny_model, items, tmp_path):
+    with pytest.raises(ModelError, match="Did you mean 'layers'"):
+        extract(tiny_model, items, store=tmp_path / "s", taps=("layer",))
+    assert not (tmp_path / "s").exists()
+
+
+def test_what_was_tapped_comes_back_too(tapped, tmp_path):
+    assert check(tapped) is tapped
+    xr.testing.assert_identical(load_run(save_run(tapped, tmp_path / "run")), tapped)
+
+
+def test_what_was_tapped_is_sampled_with_the_states(tapped, tmp_path):
+    back = load_run(save_run(tapped, tmp_path / "run", states=2, seed=1))
+    kept = np.isfinite(back["hidden"].values).all(axis=1)
+    assert 0 < kept.sum() < 15
+    for name in ("layer_hidden", "neuron_mean"):
+        assert (back[name].values[kept] == tapped[name].values[kept]).all()
+        assert np.isnan(back[name].values[~kept]).all()
+    xr.testing.assert_identical(load_run(save_run(back, tmp_path / "again")), back)
 
 
 def test_a_folder_holds_two_files_and_no_text(run, tmp_path):

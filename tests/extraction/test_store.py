@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from hypothesis import strategies as st
 
 from lib.data.items import Builder, Items
 from lib.errors import ModelError, StoreError
-from lib.extraction import extract, parity, sealed, store
+from lib.extraction import extract, extract_part, parity, sealed, store
 from lib.extraction import forward as forwards
 
 MANIFEST = {"items": "abc", "backbone": "def", "dtype": "float32"}
@@ -38,7 +37,7 @@ def made_up(n: int = 7, text: str = "yes") -> Items:
 @pytest.fixture
 def small_shards(monkeypatch):
     """Shards of four responses: seven pairs make four shards."""
-    monkeypatch.setattr(store, "plan", partial(store.plan, size=4))
+    monkeypatch.setattr(store, "shard_responses", lambda device: 4)
 
 
 @pytest.fixture
@@ -133,7 +132,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tiny_model, tmp_path, small_shard
     with pytest.raises(KeyboardInterrupt):
         extract(tiny_model, made_up(), store=tmp_path / "s")
     monkeypatch.undo()
-    monkeypatch.setattr(store, "plan", partial(store.plan, size=4))
+    monkeypatch.setattr(store, "shard_responses", lambda device: 4)
     finished = files(tmp_path / "s")
     assert "00002.safetensors" not in finished
 
@@ -386,24 +385,30 @@ def test_without_a_folder_states_go_to_the_cache_under_what_made_them(
 # Any order, any rows, short of memory.
 
 
-@given(order=st.permutations(range(7)), budget=st.integers(1, 400), way=st.booleans())
+@given(
+    order=st.permutations(range(7)),
+    budget=st.integers(1, 400),
+    way=st.booleans(),
+    workers=st.integers(0, 5),
+)
 @settings(deadline=None, max_examples=20)
-def test_any_order_row_budget_or_packing_gives_the_same_run(
-    tiny_model, tmp_path_factory, order, budget, way
+def test_any_order_row_budget_packing_or_worker_count_gives_the_same_run(
+    tiny_model, tmp_path_factory, order, budget, way, workers
 ):
-    def scored(order, **options):
+    def scored(order, workers=0, **options):
         builder = Builder("made-up")
         for i in order:
             builder.add(f"item-{i}", f"question {i}?", ["yes" * i, f"no {i}"], [(0, 1, "c", "s")])
-        run = extract(
-            tiny_model, builder.build(), store=tmp_path_factory.mktemp("s") / "s", **options
-        )
+        folder = tmp_path_factory.mktemp("s") / "s"
+        for part in range(workers):
+            extract_part(tiny_model, builder.build(), part, workers, store=folder, **options)
+        run = extract(tiny_model, builder.build(), store=folder, **options)
         at = np.argsort(run["item"].values)
         return run["score"].values.reshape(7, 2, 2)[at]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "plan", partial(store.plan, size=4))
-        found = scored(order, budget=budget, packing="trees" if way else "padded")
+        patch.setattr(store, "shard_responses", lambda device: 4)
+        found = scored(order, workers, budget=budget, packing="trees" if way else "padded")
     expected = scored(range(7), packing="padded", budget=1)
     sd = expected.reshape(14, 2).std(axis=0)
     assert (np.abs(found - expected) <= 1e-4 * sd).all()

@@ -1,0 +1,240 @@
+"""Sets that don't fit in memory: extracted piece by piece, read lazily.
+
+``extract_stream`` takes the pieces of ``lib.data.stream_items`` one at a time and keeps a
+Run of each in a folder, so that memory depends on a piece's size and not on the set's. A
+killed one goes on where it stopped. ``load_run`` opens the folder as a single Run: labels
+and lengths in memory, scores and states on disk until they are asked for::
+
+    folder/
+        part-00000/      run.json, run.safetensors
+        part-00000.json  what it was made from
+        parts.json       written last: without it the folder isn't finished
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from safetensors import safe_open
+
+from lib.data.items import Items
+from lib.errors import DataError, StoreError
+from lib.extraction import lazy
+from lib.extraction import run as runs
+
+INDEX = "parts.json"
+PART = "part-{:05d}"
+OURS = re.compile(r"part-\d{5,}(\.json|\.states)?|parts\.json|\.stream\.lock|\.?part.*\.partial-.*")
+ON_DISK = tuple(name for name, (_, kind, _) in runs.SCHEMA.items() if kind == "f")
+
+
+def extract_stream(
+    model, pieces: Iterable[Items], folder: str | Path, *, states: int | None = None, **options
+) -> Path:
+    """Score every response of a stream of items, in the memory that one piece needs.
+
+    Parameters
+    ----------
+    model
+        A ``lib.models.RewardModel``.
+    pieces
+        What ``stream_items`` gives.
+    folder
+        New, empty, or of the same stream unfinished.
+    states
+        Keep hidden states of a seeded sample of this many items a piece; ``None`` for all.
+    options
+        Of ``extract``, other than ``store``.
+
+    Returns
+    -------
+    Path
+        The folder, for ``load_run``.
+
+    Raises
+    ------
+    StoreError
+        When the folder holds something else, or parts of another stream or model.
+    DataError
+        When there is nothing to score.
+    """
+    from filelock import FileLock, Timeout
+
+    folder = Path(folder)
+    _refuse_foreign(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".stream.lock", timeout=0):
+            notes = [
+                _part(model, items, folder, number, states, options)
+                for number, items in enumerate(pieces)
+            ]
+            if not any(note["items"] for note in notes):
+                raise DataError("an item to score", "none in any piece", "Choose other data.")
+            _write(folder / INDEX, {"format": runs.FORMAT, "parts": len(notes)})
+    except Timeout:
+        raise StoreError(
+            f"a folder that no other process is writing ({folder})",
+            "one in use",
+            "Wait for the other process, or name another folder.",
+        ) from None
+    return folder
+
+
+def _part(model, items: Items, folder: Path, number: int, states, options) -> dict[str, Any]:
+    """Extract one piece, unless it is there; what it was made from and what came of it."""
+    from lib import extraction
+
+    name = PART.format(number)
+    made = {
+        "given": items.fingerprint,
+        "model": dict(model.fingerprint),
+        "states": states,
+        "options": {key: str(value) for key, value in sorted(options.items())},
+    }
+    path = folder / f"{name}.json"
+    if path.exists():
+        note = _note(path)
+        if {key: note.get(key) for key in made} != made:
+            differ = ", ".join(key for key in made if note.get(key) != made[key])
+            raise StoreError(
+                f"parts of this stream and model in {folder}",
+                f"{name} with another {differ}",
+                "Name another folder, or delete this one.",
+            )
+        return note
+    scratch = folder / f"{name}.states"
+    try:
+        run = extraction.extract(model, items, store=scratch, **options)
+        runs.save_run(run, folder / name, states=states, seed=number)
+        scored, dropped = run.sizes["item"], run.attrs["dropped"]
+    except extraction.NothingToScoreError as nothing:
+        scored, dropped = 0, nothing.dropped
+    note = {**made, "items": scored, "dropped": dropped, "responses": len(items.responses)}
+    _write(path, note)
+    shutil.rmtree(scratch, ignore_errors=True)
+    return note
+
+
+def _write(path: Path, document: dict) -> None:
+    partial = path.with_suffix(f".partial-{os.getpid()}")
+    try:
+        partial.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
+        os.replace(partial, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise StoreError(f"room to write {path}", str(error), "Free some disk.") from None
+
+
+def _note(path: Path) -> dict[str, Any]:
+    try:
+        note = json.loads(path.read_text())
+        if not isinstance(note, dict):
+            raise ValueError("no object")
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"a note of a part at {path}", str(error), "Delete it: the part is made again."
+        ) from None
+    return note
+
+
+def _refuse_foreign(folder: Path) -> None:
+    found = ""
+    if folder.exists() and not folder.is_dir():
+        found = "a file"
+    elif folder.is_dir():
+        others = [path.name for path in folder.iterdir() if not OURS.fullmatch(path.name)]
+        found = ", ".join(sorted(others)[:3])
+    if found:
+        raise StoreError(
+            f"a new folder, an empty one, or one of this stream, at {folder}",
+            found,
+            "Name another folder; nothing in this one was changed.",
+        )
+
+
+def is_stream(folder: str | Path) -> bool:
+    """Does the folder hold a finished stream?"""
+    return (Path(folder) / INDEX).is_file()
+
+
+def load(folder: str | Path) -> xr.Dataset:
+    """A finished stream as one Run whose scores and states are read when asked for.
+
+    Every part's checksum is tested while it is opened, one part in memory at a time.
+
+    Raises
+    ------
+    StoreError
+        When a part is missing or damaged.
+    """
+    folder = Path(folder)
+    count = _note(folder / INDEX).get("parts")
+    small: dict[str, list[np.ndarray]] = {}
+    pieces: dict[str, list[lazy.Piece]] = {}
+    attrs: list[dict] = []
+    dropped: Counter = Counter()
+    rows = responses = items = 0
+    for path, note in _parts(folder, count):
+        dropped.update(note["dropped"])
+        if note["items"]:
+            run = runs.load_run(path)
+            attrs.append(run.attrs)
+            # Rows of the whole set's responses, positions among the whole run's items.
+            shift = {"response": rows, "better": rows, "worse": rows, "item_of_response": items}
+            for name in run.variables:
+                if name in ON_DISK:
+                    pieces.setdefault(name, []).append(_piece(path, name, len(run[name])))
+                else:
+                    values = run[name].values
+                    small.setdefault(name, []).append(
+                        values + shift[name] if name in shift else values
+                    )
+            responses += run.sizes["response"]
+            items += run.sizes["item"]
+        rows += note["responses"]
+    return runs.check(_joined(small, pieces, run, attrs, dropped))
+
+
+def _parts(folder: Path, count) -> Iterator[tuple[Path, dict[str, Any]]]:
+    if not isinstance(count, int) or count < 1:
+        raise StoreError(f"a number of parts in {folder / INDEX}", f"{count!r}", "Extract again.")
+    for number in range(count):
+        yield folder / PART.format(number), _note(folder / f"{PART.format(number)}.json")
+
+
+def _piece(path: Path, name: str, rows: int) -> lazy.Piece:
+    tensors = path / runs.TENSORS
+    kept = None
+    with safe_open(tensors, framework="numpy") as file:
+        if f"{name}.rows" in file.keys():  # noqa: SIM118
+            kept = file.get_tensor(f"{name}.rows")
+    return lazy.Piece(tensors, name, rows, kept)
+
+
+def _joined(small, pieces, like: xr.Dataset, attrs: list[dict], dropped: Counter) -> xr.Dataset:
+    variables: dict[str, Any] = {}
+    for name, parts in small.items():
+        dims = like[name].dims
+        same = dims and dims[0] in ("head", "feature", "layer", "neuron")
+        variables[name] = (dims, parts[0] if same else np.concatenate(parts))
+    for name, parts in pieces.items():
+        shape = (sum(piece.rows for piece in parts), *like[name].shape[1:])
+        variables[name] = lazy.variable(like[name].dims, parts, shape)
+    coords = {name: variables.pop(name) for name in list(variables) if name in like.coords}
+    digest = hashlib.sha256("".join(a["items"] for a in attrs).encode()).hexdigest()[:16]
+    fallback = {key: value for a in attrs for key, value in a["extraction"].items()}
+    about = {**attrs[0], "items": digest, "dropped": dict(dropped), "extraction": fallback}
+    return xr.Dataset(variables, coords, about)

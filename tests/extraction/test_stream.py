@@ -1,0 +1,153 @@
+"""A stream: pieces extracted one by one make the run that all of them make at once."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from lib.data import load_items, stream_items
+from lib.errors import DataError, StoreError
+from lib.extraction import extract, extract_stream, lazy, load_run, save_run
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    rows = [
+        {"prompt": f"question {i}?", "chosen": "yes " * (i % 5 + 1), "rejected": f"no {i}"}
+        for i in range(23)
+    ]
+    rows[4]["prompt"] = "too long " * 100
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"file:{path}"
+
+
+@pytest.fixture
+def streamed(tiny_model, file, tmp_path):
+    return extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "stream")
+
+
+def test_a_stream_holds_what_one_extraction_holds(tiny_model, file, streamed, tmp_path):
+    whole = extract(tiny_model, load_items(file), store=tmp_path / "s")
+    found = load_run(streamed)
+    assert set(found.variables) == set(whole.variables)
+    for name in whole.variables:
+        assert found[name].dims == whole[name].dims
+        if whole[name].dtype.kind == "f":
+            sd = whole[name].values.std()
+            assert np.abs(found[name].values - whole[name].values).max() <= 1e-4 * sd
+        else:
+            assert (found[name].values == whole[name].values).all()
+    assert found.attrs["dropped"] == whole.attrs["dropped"]
+
+
+def test_scores_and_states_stay_on_disk_until_they_are_asked_for(streamed, monkeypatch):
+    found = load_run(streamed)
+    read = []
+    original = lazy.Piece.read
+    monkeypatch.setattr(
+        lazy.Piece, "read", lambda self, a, b: read.append(b - a) or original(self, a, b)
+    )
+    some = found["hidden"].isel(response=slice(8, 13))
+    assert read == []
+    assert some.values.shape == (5, 32)
+    assert sum(read) == 5
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        (slice(3, 27, 4),),
+        (slice(None, None, -1),),
+        (7,),
+        (-1, 2),
+        (slice(5, 5),),
+        (np.asarray([40, 2, 2, 17]),),
+        (np.asarray([9, 1]), slice(1, 3)),
+    ],
+)
+def test_any_part_of_a_lazy_array_is_that_part_of_the_whole(streamed, key):
+    whole = load_run(streamed)["hidden"].values
+    found = load_run(streamed)["hidden"][key].values
+    assert np.array_equal(found, whole[key])
+
+
+def test_states_of_a_sample_are_those_and_the_rest_is_missing(tiny_model, file, tmp_path):
+    every = load_run(extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "a"))
+    some = load_run(
+        extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "b", states=2)
+    )
+    kept = np.isfinite(some["hidden"].values).all(axis=1)
+    assert kept.sum() == 5 * 2 * 2  # parts × items × responses
+    assert np.array_equal(some["hidden"].values[kept], every["hidden"].values[kept])
+    assert np.array_equal(some["score"].values, every["score"].values)
+
+
+def test_a_killed_stream_goes_on_where_it_stopped(tiny_model, file, tmp_path, monkeypatch):
+    from lib import extraction
+
+    whole = load_run(extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "whole"))
+    calls, original = [], extraction.extract
+
+    def counted(*args, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(*args, **options)
+
+    monkeypatch.setattr(extraction, "extract", counted)
+    with pytest.raises(KeyboardInterrupt):
+        extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "s")
+    with pytest.raises(StoreError):
+        load_run(tmp_path / "s")  # not finished
+    extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "s")
+    assert len(calls) == 3 + 3  # two were done, the third is made again, two are left
+    xr.testing.assert_identical(load_run(tmp_path / "s"), whole)
+
+
+def test_another_stream_is_refused(tiny_model, file, streamed, tmp_path):
+    with pytest.raises(StoreError, match="another given"):
+        extract_stream(tiny_model, stream_items(file, size=4), streamed)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(StoreError, match=r"letter\.txt"):
+        extract_stream(tiny_model, stream_items(file, size=4), tmp_path / "mine")
+    assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
+
+
+def test_a_damaged_part_is_an_error(streamed):
+    path = streamed / "part-00001" / "run.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="checksum"):
+        load_run(streamed)
+
+
+def test_a_piece_without_anything_to_score_is_counted(tiny_model, tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    long = {"prompt": "long " * 200, "chosen": "a", "rejected": "b"}
+    short = {"prompt": "short", "chosen": "a", "rejected": "b"}
+    path.write_text("".join(json.dumps(row) + "\n" for row in [short, short, long, long, short]))
+    found = load_run(
+        extract_stream(tiny_model, stream_items(f"file:{path}", size=2), tmp_path / "s")
+    )
+    assert found["item"].values.tolist() == ["0", "1", "4"]
+    assert found["response"].values.tolist() == [0, 1, 2, 3, 8, 9]
+    assert sum(found.attrs["dropped"].values()) == 2
+
+
+def test_nothing_to_score_at_all_is_an_error(tiny_model, tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(json.dumps({"prompt": "long " * 200, "chosen": "a", "rejected": "b"}) + "\n")
+    with pytest.raises(DataError, match="none in any piece"):
+        extract_stream(tiny_model, stream_items(f"file:{path}", size=2), tmp_path / "s")
+
+
+def test_a_stream_can_be_kept_as_one_run(streamed, tmp_path):
+    found = load_run(streamed)
+    again = load_run(save_run(found, tmp_path / "one"))
+    assert np.array_equal(again["hidden"].values, found["hidden"].values)
