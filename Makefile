@@ -1,14 +1,26 @@
 # make book: build the site.  make test: every check.  make fast: the quick ones.
+# make audit MODEL=… DATASETS="…": add a model's pages and scorecard to the book.
+#   SOURCE=folder of the files  LIMIT=items of each  SEED=  DTYPE=  DEVICE=  YES=1 (hours, too)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORES ?= 2
 export HF_HUB_DISABLE_TELEMETRY = 1
 
-.PHONY: book test fast lint clean install browser
+# Values reach the shell through the environment, as they were typed: nothing expands them.
+GIVEN := MODEL DATASETS SOURCE LIMIT SEED DTYPE DEVICE
+unexport $(GIVEN) YES
+$(foreach name,$(GIVEN),$(eval export AUDIT_$(name) := $$(value $(name))))
+
+.PHONY: book audit test fast lint linkcheck clean install browser
 
 book: $(VENV)/.ready
 	@$(BIN)/python -m lib build --cores $(CORES)
+
+audit: $(VENV)/.ready
+	@$(BIN)/python -m lib audit --model "$$AUDIT_MODEL" --datasets "$$AUDIT_DATASETS" \
+	  --source "$$AUDIT_SOURCE" --limit "$$AUDIT_LIMIT" --seed "$$AUDIT_SEED" \
+	  --dtype "$$AUDIT_DTYPE" --device "$$AUDIT_DEVICE" --cores $(CORES) $(if $(value YES),--yes)
 
 test: $(VENV)/.ready browser lint
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
@@ -38,6 +50,10 @@ browser:
 	  || command -v google-chrome >/dev/null \
 	  || (test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium >/dev/null) \
 	  || echo "No Chromium found: the browser tests will be skipped."
+
+# Needs the network: do the addresses that the book points to still answer?
+linkcheck: book
+	@$(BIN)/jupyter-book build . --path-output .cache/links --builder linkcheck --quiet
 
 clean:
 	@rm -rf book/_build book/results .cache .snakemake

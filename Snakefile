@@ -1,4 +1,5 @@
-"""extract → page → book. What to make is read from audit.yml by lib.book.plan."""
+"""extract → page → book. What to make is read by lib.book.plan from audit.yml,
+and from audit.local.yml where there is one."""
 
 import json
 import shlex
@@ -40,21 +41,47 @@ rule all:
         ".cache/book.stamp",
 
 
+def options(run):
+    given = [("--model", run.model), ("--dataset", run.dataset)]
+    return words(given + [(f"--{key}", value) for key, value in run.options.items()])
+
+
+# One part of a run's states, on whatever host the executor chose; ``extract`` gathers them.
+rule part:
+    input:
+        EXTRACTING,
+        given=lambda wildcards: RUNS[f".cache/runs/{wildcards.run}/run.json"].inputs,
+    output:
+        directory(".cache/parts/{run}/{part}-of-{parts}"),
+    wildcard_constraints:
+        run=r".+",
+        part=r"\d+",
+        parts=r"\d+",
+    params:
+        options=lambda wildcards: options(RUNS[f".cache/runs/{wildcards.run}/run.json"]),
+    threads: 2
+    shell:
+        "{PYTHON} -m lib extract {params.options} --part {wildcards.part}/{wildcards.parts}"
+        " --store {output} --yes"
+
+
 rule extract:
     input:
         EXTRACTING,
+        given=lambda wildcards: RUNS[f"{wildcards.folder}/run.json"].inputs,
+        parts=lambda wildcards: RUNS[f"{wildcards.folder}/run.json"].pieces,
     output:
         update("{folder}/run.json"),
     wildcard_constraints:
         folder=r"\.cache/runs/.+",
     params:
-        options=lambda wildcards, output: words(
-            [("--model", RUNS[output[0]].model), ("--dataset", RUNS[output[0]].dataset)]
-            + [(f"--{key}", value) for key, value in RUNS[output[0]].options.items()]
+        options=lambda wildcards, output: options(RUNS[output[0]]),
+        gather=lambda wildcards, output: words(
+            [("--gather", folder) for folder in RUNS[output[0]].pieces]
         ),
     threads: 2
     shell:
-        "{PYTHON} -m lib extract {params.options} --out {wildcards.folder}"
+        "{PYTHON} -m lib extract {params.options} {params.gather} --out {wildcards.folder} --yes"
 
 
 rule page:
@@ -63,6 +90,7 @@ rule page:
         runs=lambda wildcards: [
             run.manifest for run in PAGES[f"book/results/{wildcards.page}.ipynb"].runs
         ],
+        reads=lambda wildcards: PAGES[f"book/results/{wildcards.page}.ipynb"].reads,
         notebook=lambda wildcards: f"notebooks/{wildcards.page.split('/')[-1]}.ipynb",
     output:
         update("book/results/{page}.ipynb"),

@@ -5,7 +5,8 @@ accelerate launch --num_processes 2 bench/workers.py --source FOLDER/hh-rlhf [--
 Each process makes the same random ArmoRM-shaped 8B model on its own GPU. First one process
 computes all shards while the others wait, then all share them; the time of each is from the
 moment that all are ready to the moment that the last is done, models loaded and layers
-compiled before. Writing the shards counts; gathering them into a run is timed by itself.
+compiled before. Tokenising and writing the shards count; gathering them into a run is timed
+by itself, and so is the model alone, without tokenising, shards and writing: ``overhead``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch import distributed
 
 from lib.data import load_items
 from lib.extraction import extract, extract_part
+from lib.extraction.forward import forward
 from lib.extraction.workers import world
 from lib.models import Head
 from lib.models.frozen import FrozenHeads
@@ -60,6 +62,8 @@ def main() -> None:
     if place.rank == 0:
         start = time.perf_counter()
         extract(model, items, store=work / f"all-{options.repeats - 1}", progress=False)
+        gathered = time.perf_counter() - start
+        alone = forward_seconds(model, items, options.repeats)
         found = {
             "card": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "workers": place.size,
@@ -67,9 +71,24 @@ def main() -> None:
             "one_s": seconds["one"],
             "all_s": seconds["all"],
             "ratio": seconds["one"] / seconds["all"],
-            "gather_s": time.perf_counter() - start,
+            "gather_s": gathered,
+            "forward_s": alone,
+            "overhead": seconds["one"] / alone - 1,
         }
         print(json.dumps(found) if options.json else found)
+
+
+def forward_seconds(model, items, repeats: int) -> float:
+    """Shortest time of the model alone: tokens at hand, no shards, nothing written."""
+    texts = items.responses.groupby("item", sort=False)["text"].apply(list)
+    responses = [texts[item] for item in items.prompts["item"]]
+    encoded = model.format.encode_many(items.prompts["prompt"], responses)
+    took = []
+    for _ in range(1 + repeats):
+        start = time.perf_counter()
+        forward(model.backbone, encoded, compiled=True)
+        took.append(time.perf_counter() - start)
+    return min(took)
 
 
 def measure(place, model, items, work: Path, repeats: int) -> dict[str, float]:

@@ -1,12 +1,13 @@
-"""The shell's way in: ``python -m lib extract|page|describe|toc|site|build|train``."""
+"""The shell's way in: ``python -m lib extract|audit|describe|page|toc|site|build|train``."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 
-from lib.errors import AuditError
+from lib.errors import AuditError, ParameterError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,12 +28,48 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("extract", help="run a model once over a dataset")
     command.add_argument("--model", required=True, help="an embedded model's name, or a folder")
     _dataset(command)
-    command.add_argument("--out", required=True, help="folder for the run")
+    command.add_argument("--out", default="", help="folder for the run")
     command.add_argument("--states", type=int, help="keep states of this many items; all if unset")
     command.add_argument("--all-prompts", action="store_true", help="also those heads trained on")
-    command.add_argument("--device", help="cpu, cuda, …")
-    command.add_argument("--dtype", help="float32, bfloat16 or float16")
+    command.add_argument(
+        "--taps", nargs="+", default=(), metavar="TAP", help="also keep: layers, neurons"
+    )
+    command.add_argument(
+        "--stream",
+        type=_count,
+        default=0,
+        metavar="ITEMS",
+        help="so many items in memory at a time, for sets that don't fit",
+    )
+    command.add_argument(
+        "--part", type=_fraction, metavar="I/N", help="states of one part of N alone, from 0"
+    )
+    command.add_argument("--store", help="folder for the states; in the cache if unset")
+    command.add_argument(
+        "--gather", action="append", default=[], metavar="FOLDER", help="a store of one part"
+    )
+    _machine(command)
     command.set_defaults(run=_extract)
+
+    command = commands.add_parser("audit", help="add a model to the book and build it")
+    command.add_argument("--model", required=True, help="an embedded model, a folder or a hub id")
+    command.add_argument(
+        "--datasets",
+        required=True,
+        nargs="+",
+        metavar="NAME",
+        help="datasets' names, or file:PATH; several in one text are split as a shell does",
+    )
+    command.add_argument(
+        "--source", default="", help="folder of a dataset, or of several; the hub if unset"
+    )
+    command.add_argument(
+        "--limit", type=_count, default=0, help="at most this many items of each; 0: all"
+    )
+    command.add_argument("--seed", type=_count, default=0, help="of the sample that limit takes")
+    command.add_argument("--cores", type=int, default=2)
+    _machine(command)
+    command.set_defaults(run=_audit)
 
     command = commands.add_parser("describe", help="what a dataset holds")
     _dataset(command, "dataset")
@@ -47,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_page)
 
     command = commands.add_parser("toc", help="write _toc.yml from audit.yml")
+    command.add_argument("--check", action="store_true", help="write nothing; is it in step?")
     command.set_defaults(run=_toc)
 
     command = commands.add_parser("site", help="render executed pages into the site")
@@ -58,10 +96,17 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("train", help="train heads on a frozen backbone")
     models = command.add_subparsers(required=True, metavar="WHAT")
-    smol = models.add_parser("smol-armo", help="the embedded model, again")
-    smol.add_argument("--source", required=True, help="folder of real preference files")
-    smol.add_argument("--out", help="folder for weights and card; the package's by default")
-    smol.set_defaults(run=_train)
+    for name, what, device in (
+        ("smol-armo", "the embedded model, again", "cpu"),
+        ("smol-mixed", "the embedded model of one head, again", None),
+    ):
+        smol = models.add_parser(name, help=what)
+        smol.add_argument("--source", required=True, help="folder of real preference files")
+        smol.add_argument("--out", help="folder for weights and card; the package's by default")
+        smol.add_argument("--limit", type=int, default=0, help="items of each set; 0: all")
+        unset = device or "a GPU when there is one"
+        smol.add_argument("--device", default=device, help=f"cpu, cuda, …; {unset} if unset")
+        smol.set_defaults(run=_train, name=name)
     armorm = models.add_parser("armorm", help="ArmoRM's recipe on any rated datasets")
     armorm.add_argument("--model", default="smol-armo", help="whose backbone and template to use")
     for name, what in (("ratings", "rated datasets"), ("preferences", "preference datasets")):
@@ -89,6 +134,26 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _machine(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--device", default="", help="cpu, cuda, …; a GPU if there is one")
+    command.add_argument("--dtype", default="", help="float32, bfloat16 or float16")
+    command.add_argument("--yes", action="store_true", help="start even if it takes hours")
+
+
+def _fraction(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal()):
+        raise argparse.ArgumentTypeError(f"needed I/N, such as 0/4; found {text!r}")
+    return int(part), int(parts)
+
+
+def _count(text: str) -> int:
+    """A whole number; nothing is 0, as when a variable of make is unset."""
+    if text.strip() and not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"needed a whole number, 0 or more; found {text!r}")
+    return int(text or 0)
+
+
 def _dataset(command: argparse.ArgumentParser, flag: str = "--dataset") -> None:
     required = {"required": True} if flag.startswith("-") else {}
     command.add_argument(flag, help="a dataset's name, or file:PATH", **required)
@@ -113,16 +178,101 @@ def _items(options):
 
 
 def _extract(options) -> None:
-    from lib.extraction import check_target, extract, save_run
-    from lib.models import load_model
+    from lib.extraction import check_target, extract, extract_part, save_run
+    from lib.extraction.workers import world
 
-    check_target(options.out, options.states)
+    place = world()
+    if not options.out and not options.part:
+        raise ParameterError("--out FOLDER for the run", "none", "Or compute one --part I/N.")
+    if options.stream:
+        _stream(options)
+        return
+    if options.out:
+        check_target(options.out, options.states)
     items = _items(options)
-    model = load_model(options.model, device=options.device, dtype=options.dtype)
-    run = extract(model, items, held_out=not options.all_prompts)
+    device = options.device or (place.device if place else None)
+    model = _model(options, device)
+    held_out = not options.all_prompts
+    kept = {"held_out": held_out, "taps": options.taps, "store": options.store}
+    if place is None:
+        _announce(options, model, items, held_out)
+    if options.part:
+        print(f"states in {extract_part(model, items, *options.part, **kept)}")
+        return
+    if place is not None:
+        with place.together():
+            extract_part(model, items, place.rank, place.size, **kept)
+        if place.rank:
+            return
+    run = extract(model, items, gather=options.gather, **kept)
     save_run(run, options.out, states=options.states, seed=options.seed)
     left_out = ", ".join(f"{n} {why}" for why, n in run.attrs["dropped"].items()) or "none"
     print(f"{run.sizes['item']} items scored; left out: {left_out}; run in {options.out}")
+
+
+def _model(options, device: str | None = None):
+    from lib.models import load_model
+
+    return load_model(options.model, device=device or None, dtype=options.dtype or None)
+
+
+def _announce(options, model, items, held_out: bool) -> None:
+    from lib.book import estimate
+
+    measured = estimate.estimate(model, items, held_out=held_out)
+    estimate.announce([measured], options.yes)
+
+
+def _stream(options) -> None:
+    from lib.data import stream_items
+    from lib.extraction import extract_stream, load_run
+
+    given = {
+        "--part": options.part,
+        "--gather": options.gather,
+        "--store": options.store,
+        "--limit": options.limit,
+    }
+    wrong = [flag for flag, value in given.items() if value]
+    if wrong:
+        raise ParameterError("--stream by itself", ", ".join(wrong), "Leave those out.")
+    pieces = stream_items(
+        options.dataset, size=options.stream, split=options.split, source=options.source
+    )
+    folder = extract_stream(
+        _model(options, options.device),
+        pieces,
+        options.out,
+        states=options.states,
+        held_out=not options.all_prompts,
+        taps=tuple(options.taps),
+    )
+    run = load_run(folder)
+    left_out = ", ".join(f"{n} {why}" for why, n in run.attrs["dropped"].items()) or "none"
+    print(f"{run.sizes['item']} items scored; left out: {left_out}; run in {folder}")
+
+
+def _audit(options) -> None:
+    from lib.book.audit import audit
+
+    try:
+        datasets = [name for text in options.datasets for name in shlex.split(text)]
+    except ValueError as error:
+        raise ParameterError(
+            "names of datasets", f"{' '.join(options.datasets)!r} ({error})", "Close each quote."
+        ) from None
+    index = audit(
+        options.model,
+        datasets,
+        source=options.source,
+        limit=options.limit,
+        seed=options.seed,
+        dtype=options.dtype,
+        device=options.device,
+        yes=options.yes,
+        cores=options.cores,
+    )
+    print(f"The book is built. Open {index.as_uri()}")
 
 
 def _describe(options) -> None:
@@ -140,7 +290,8 @@ def _page(options) -> int:
         return 0
     known = pages.declared(options.notebook)
     given = {
-        name: from_text(known[name], value) if name in known else value for name, value in options.p
+        name: _seen_from_root(name, from_text(known[name], value)) if name in known else value
+        for name, value in options.p
     }
     out = options.out or f"{options.notebook}.ipynb"
     print(pages.run_page(options.notebook, out, given, options.title))
@@ -149,23 +300,15 @@ def _page(options) -> int:
 
 def _seen_from_root(name: str, value):
     """A path given here, as the page sees it: pages run at the root of the checkout."""
+    from lib.book.plan import from_root
+
     if name == "dataset" and value.startswith("file:"):
-        return f"file:{_from_root(value.removeprefix('file:'))}"
-    if name in ("source", "run", "tables") and value:
-        return _from_root(value)
+        return f"file:{from_root(value.removeprefix('file:'))}"
+    if name in ("source", "run", "results", "tables") and value:
+        return from_root(value)
     if name == "runs":
-        return [_from_root(folder) for folder in value]
+        return [from_root(folder) for folder in value]
     return value
-
-
-def _from_root(path: str) -> str:
-    from pathlib import Path
-
-    from lib import paths
-
-    whole = Path(path).absolute()
-    inside = whole.is_relative_to(paths.ROOT)
-    return str(whole.relative_to(paths.ROOT) if inside else whole)
 
 
 def _page_help(notebook: str) -> str:
@@ -182,9 +325,17 @@ def _page_help(notebook: str) -> str:
 
 
 def _toc(options) -> None:
+    from lib import paths
     from lib.book import toc
 
-    toc.write()
+    if not options.check:
+        toc.write()
+    elif not paths.TOC.exists() or paths.TOC.read_text(encoding="utf-8") != toc.render():
+        raise ParameterError(
+            "_toc.yml as audit.yml and the notebooks give it",
+            "another",
+            "Write it: python -m lib toc",
+        )
 
 
 def _site(options) -> None:
@@ -227,9 +378,11 @@ def _train_armorm(options) -> None:
 
 
 def _train(options) -> None:
-    from lib.training import smol_armo
+    from lib.training import parts, smol_armo, smol_mixed
 
-    print(smol_armo.train(options.source, options.out))
+    script = {made.NAME: made for made in (smol_armo, smol_mixed)}[options.name]
+    model = parts.bare_backbone(options.device)
+    print(script.train(options.source, options.out, model=model, limit=options.limit))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,11 @@ RUNS = BOOK / "runs"
 RESULTS = BOOK / "results"
 SITE = BOOK / "_build" / "html"
 STIMULI = LIB / "data" / "stimuli"
-EMBEDDED = LIB / "models" / "smol_armo"
+
+
+def embedded(name: str) -> Path:
+    """Where the weights and the card of an embedded model are."""
+    return LIB / "models" / name.replace("-", "_")
 
 
 def cache() -> Path:

@@ -36,7 +36,11 @@ def verdict(row: Any) -> str:
         return f"{says}."
     found = f"{says} (win rate {interval(row)}, adjusted p = {row.p_adjusted:.2g})"
     if row.verdict == "inconclusive":
-        found += f"; this page finds departures from one half of {row.mde:.3f} or more"
+        found += (
+            f"; this page finds departures from one half of {row.mde:.3f} or more"
+            if pd.notna(row.mde)
+            else "; one prompt can't show any departure from one half"
+        )
     return f"{found}."
 
 
@@ -47,8 +51,9 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> l
     longer = baselines[
         (baselines["subset"] == ALL) & (baselines["baseline"] == "longer response")
     ].iloc[0]
-    told.append(f"The longer response alone wins {interval(longer)} of the comparisons.")
-    if not _can_be_chance(overall):
+    if pd.notna(longer.win_rate):
+        told.append(f"The longer response alone wins {interval(longer)} of the comparisons.")
+    if (overall["verdict"] != "undefined").any() and not _can_be_chance(overall):
         told.append(
             f"No head could be called chance here: no interval is short enough to fit inside "
             f"{CHANCE[0]:.2f} to {CHANCE[1]:.2f}."
@@ -64,13 +69,15 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> l
 
 def _many(overall: pd.DataFrame) -> list[str]:
     counted = overall["verdict"].value_counts()
-    best = next(overall.nlargest(1, "win_rate").itertuples())
-    worst = next(overall.nsmallest(1, "win_rate").itertuples())
-    return [
-        "Of " + f"{len(overall)} heads: " + ", ".join(f"{n} {v}" for v, n in counted.items()) + ".",
-        f"Highest: {verdict(best)}",
-        f"Lowest: {verdict(worst)}",
-    ]
+    told = ", ".join(f"{n} {v}" for v, n in counted.items())
+    told = [f"Of {len(overall)} heads: {told}."]
+    defined = overall[overall["verdict"] != "undefined"]
+    if defined.empty:
+        notes = "; ".join(dict.fromkeys(overall["note"]))
+        return [*told, f"No head gives a verdict: {notes}."]
+    best = next(defined.nlargest(1, "win_rate").itertuples())
+    worst = next(defined.nsmallest(1, "win_rate").itertuples())
+    return [*told, f"Highest: {verdict(best)}", f"Lowest: {verdict(worst)}"]
 
 
 def _can_be_chance(overall: pd.DataFrame) -> bool:
@@ -112,5 +119,5 @@ def counted(counts: pd.DataFrame, lengths: pd.DataFrame) -> dict[str, str]:
         "read": str(items["read"]),
         "usable": str(items["usable"]),
         "scored": str(items["scored"]),
-        "longer": f"{longer['longer_wins']:.3f}",
+        "longer": "–" if pd.isna(longer["longer_wins"]) else f"{longer['longer_wins']:.3f}",
     }

@@ -10,6 +10,7 @@ import html
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pandas as pd
 import xarray as xr
@@ -56,20 +58,29 @@ class Page:
 
     @property
     def run(self) -> xr.Dataset:
-        """The Run: from the folder that ``run`` names, else extracted now."""
+        """The Run: from the folder that ``run`` names, those that ``runs`` names as one, or
+        extracted now.
+        """
         if self._run is None:
-            from lib.extraction import extract
+            from lib.extraction import extract, pool
 
             folder = self.parameters.get("run", "")
             if folder:
                 self._run = self._matching(folder, ("model", "dataset"))
+            elif self.parameters.get("runs"):
+                self._run = pool(self.runs)
             else:
                 self._run = extract(self.model, self.items)
         return self._run
 
     @property
     def runs(self) -> list[xr.Dataset]:
-        """The Runs: from the folders that ``runs`` names, else of the stimuli, extracted now."""
+        """The Runs: from the folders that ``runs`` names, else the page's one run if it declares
+        ``run``, else of the stimuli, extracted now.
+        """
+        single = "run" in self.parameters
+        if single and (self.parameters["run"] or not self.parameters.get("runs")):
+            return [self.run]
         if self._runs is None:
             from lib.data import load_items
             from lib.extraction import extract
@@ -137,23 +148,39 @@ class Page:
         os.replace(partial, target)
 
     def provenance(self) -> Html:
-        """What made this page, folded: model, data, versions, machine, commit, command."""
-        runs = self.runs if "runs" in self.parameters else [self.run]
-        attrs = runs[0].attrs
-        rows = {
-            "Model": f"{attrs['model']} ({_pairs(attrs['fingerprint'])})",
-            "Data": "; ".join(map(_data, runs)),
-            "Extraction": "; ".join(sorted({_pairs(run.attrs["extraction"]) for run in runs})),
-            "Extracted with": _pairs(attrs["versions"]),
+        """What made this page, folded: model, data, versions, machine, commit, command.
+
+        A page that declares no run has none of the rows that speak of one.
+        """
+        if "runs" in self.parameters:
+            runs = self.runs
+        else:
+            runs = [self.run] if "run" in self.parameters else []
+        rows = {}
+        if runs:
+            attrs = runs[0].attrs
+            rows = {
+                "Model": f"{attrs['model']} ({_pairs(attrs['fingerprint'])})",
+                "Data": "; ".join(map(_data, runs)),
+                "Extraction": "; ".join(sorted({_pairs(run.attrs["extraction"]) for run in runs})),
+                "Extracted with": _pairs(attrs["versions"]),
+            }
+        rows |= {
             "Page made with": _pairs(_versions()),
             "Machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
             f"{platform.python_version()}",
             "Seed": str(self.parameters.get("seed", "none")),
             "Commit": _commit(),
             "Run time": f"{time.monotonic() - self._started:.1f} s",
-            "Prompt as rendered": attrs["template_example"],
-            "Made by": self.command(),
         }
+        if runs:
+            rows["Prompt as rendered"] = runs[0].attrs["template_example"]
+        rows["Made by"] = self.command()
+        if self.parameters.get("tables"):
+            from lib.book import status
+
+            folder = _inside_root(self.parameters["tables"])
+            status.record(self.name, rows, folder, [run.attrs for run in runs])
         body = "".join(
             f"<tr><th>{escape(key)}</th><td><code>{escape(value)}</code></td></tr>"
             for key, value in rows.items()
@@ -220,19 +247,35 @@ def escape(text: Any) -> str:
     return html.escape(visible(str(text)), quote=True).replace("$", "&#36;")
 
 
-def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> Html:
+def table(
+    frame: pd.DataFrame,
+    formats: Mapping[str, str] | None = None,
+    links: Mapping[str, Sequence[str]] | None = None,
+    fold: int = FOLDED,
+) -> Html:
     """A table with escaped cells; ``formats`` maps a column to a format such as ``".3f"``.
 
-    Verdicts get a chip each, missing numbers a dash, and a long table is folded.
+    Verdicts get a chip each, missing numbers a dash, and a table of more than ``fold`` rows
+    is folded. ``links`` maps a column to an address for each row, within the site.
+
+    Raises
+    ------
+    ParameterError
+        For a link that leaves the site.
     """
-    formats = formats or {}
+    formats, links = formats or {}, links or {}
+    for address in (address for column in links.values() for address in column):
+        if urlsplit(address).scheme or address.startswith(("/", "\\")):
+            raise ParameterError(
+                "links within the site", repr(address), "Give a path relative to the page."
+            )
     numeric = [_NUMBER if pd.api.types.is_numeric_dtype(kind) else "" for kind in frame.dtypes]
     head = "".join(
         f"<th{kind}>{escape(column)}</th>"
         for column, kind in zip(frame.columns, numeric, strict=True)
     )
     rows = []
-    for values in frame.itertuples(index=False, name=None):
+    for index, values in enumerate(frame.itertuples(index=False, name=None)):
         cells = []
         for column, value in zip(frame.columns, values, strict=True):
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -241,16 +284,19 @@ def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> Html
             elif column in formats:
                 text = escape(format(value, formats[column]))
             elif column == "verdict":
-                text = f'<span class="verdict verdict-{escape(value)}">{escape(value)}</span>'
+                kind = re.sub(r"[^a-z]+", "-", str(value).lower()).strip("-")
+                text = f'<span class="verdict verdict-{kind}">{escape(value)}</span>'
             else:
                 text = f"<bdi>{escape(value)}</bdi>"
+            if column in links:
+                text = f'<a href="{escape(links[column][index])}">{text}</a>'
             cells.append(f"<td{_NUMBER if number else ''}>{text}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     markup = (
         '<div class="table-scroll mathjax_ignore" tabindex="0"><table class="result">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
-    if len(frame) > FOLDED:
+    if len(frame) > fold:
         markup = f"<details><summary>Table of {len(frame)} rows</summary>{markup}</details>"
     return Html(markup)
 

@@ -1,5 +1,10 @@
 """The shell's way in: one-line errors, and paths meant as the user sees them."""
 
+import ast
+import os
+import subprocess
+import sys
+
 import pytest
 
 from lib import __main__ as main
@@ -30,6 +35,7 @@ def test_the_parameters_of_a_page_are_listed_with_types_and_meanings(capsys):
     [
         ("dataset", "file:pairs.jsonl", "file:{here}/pairs.jsonl"),
         ("source", "folder", "{here}/folder"),
+        ("results", "folder", "{here}/folder"),
         ("dataset", "hh-rlhf", "hh-rlhf"),
         ("model", "smol-armo", "smol-armo"),
         ("source", "", ""),
@@ -49,3 +55,119 @@ def test_a_page_parameter_needs_an_equals_sign(capsys):
     with pytest.raises(SystemExit):
         main.main(["page", "validity", "-p", "limit"])
     assert "NAME=VALUE" in capsys.readouterr().err
+
+
+def test_a_page_gets_its_paths_as_they_were_meant(tmp_path, monkeypatch, capsys):
+    from lib.book import pages
+
+    seen = {}
+    monkeypatch.setattr(pages, "run_page", lambda name, out, given, title: seen.update(given))
+    monkeypatch.chdir(tmp_path)
+    words = ["-p", "dataset=file:mine.jsonl", "-p", "tables=out", "-p", "limit=7"]
+    assert main.main(["page", "validity", *words]) == 0
+    assert seen == {
+        "dataset": f"file:{tmp_path}/mine.jsonl",
+        "tables": f"{tmp_path}/out",
+        "limit": 7,
+    }
+
+
+# ---- audit ----
+
+
+@pytest.fixture
+def audited(monkeypatch):
+    """What an audit would be asked for."""
+    from lib.book import audit
+
+    asked = {}
+
+    def ask(model, datasets, **options):
+        asked.update(model=model, datasets=datasets, **options)
+        return paths.SITE / "index.html"
+
+    monkeypatch.setattr(audit, "audit", ask)
+    return asked
+
+
+def test_make_hands_over_every_value_as_it_was_typed(audited, capsys):
+    given = ["--model", "a $(b) `c` 'd'", "--datasets", "x 'file:my pairs.jsonl'  y"]
+    unset = ["--source", "", "--limit", "", "--seed", "", "--dtype", "", "--device", ""]
+    assert main.main(["audit", *given, *unset]) == 0
+    assert audited["model"] == "a $(b) `c` 'd'"
+    assert audited["datasets"] == ["x", "file:my pairs.jsonl", "y"]
+    assert audited["limit"] == audited["seed"] == 0
+    assert not audited["yes"]
+    assert (paths.SITE / "index.html").as_uri() in capsys.readouterr().out
+
+
+def test_a_quote_that_stays_open_is_an_error(audited, capsys):
+    assert main.main(["audit", "--model", "m", "--datasets", "x 'y"]) == 1
+    assert "Close each quote" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["-1", "many", "1.5"])
+def test_a_limit_is_a_whole_number(audited, capsys, limit):
+    with pytest.raises(SystemExit):
+        main.main(["audit", "--model", "m", "--datasets", "x", f"--limit={limit}"])
+    assert "needed a whole number" in capsys.readouterr().err
+
+
+def test_make_expands_nothing_of_what_is_typed(tmp_path):
+    hostile = "a b\"$(shell touch pwned)`touch pwned`'"
+    script = "lib/__main__.py"
+    (tmp_path / "lib").mkdir()
+    (tmp_path / script).write_text("import sys; print(sys.argv[1:])")
+    (tmp_path / "lib" / "__init__.py").write_text("")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    for name in ("requirements.lock", "pyproject.toml", ".venv/.ready"):
+        (tmp_path / name).write_text("")
+    os.utime(tmp_path / ".venv" / ".ready", (2e9, 2e9))
+    done = subprocess.run(
+        [
+            "make",
+            "-f",
+            paths.ROOT / "Makefile",
+            "audit",
+            f"MODEL={hostile}",
+            "DATASETS=x $y",
+            "YES=1",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    said = ast.literal_eval(done.stdout.strip() or "[]")
+    assert said[:5] == ["audit", "--model", hostile, "--datasets", "x $y"], done.stderr
+    assert said[-1] == "--yes"
+    assert not list(tmp_path.rglob("pwned"))
+
+
+# ---- toc, extract ----
+
+
+def test_contents_out_of_step_are_an_error_and_stay(tmp_path, monkeypatch, capsys):
+    assert main.main(["toc", "--check"]) == 0
+    monkeypatch.setattr(paths, "TOC", tmp_path / "_toc.yml")
+    paths.TOC.write_text("old")
+    assert main.main(["toc", "--check"]) == 1
+    assert "python -m lib toc" in capsys.readouterr().err
+    assert paths.TOC.read_text() == "old"
+
+
+def test_a_run_of_hours_is_not_started_unasked(tmp_path, monkeypatch, capsys, tiny_model):
+    from lib.book import estimate
+
+    slow = estimate.Estimate("stimuli/probes", 10**4, 2 * 10**4, 10**8, 1000.0, "cpu", "float32")
+    monkeypatch.setattr("lib.models.load_model", lambda *args, **options: tiny_model)
+    monkeypatch.setattr(estimate, "estimate", lambda *args, **options: slow)
+    words = ["extract", "--model", "m", "--dataset", "stimuli/probes", "--limit", "2"]
+    words += ["--out", str(tmp_path / "run")]
+    assert main.main(words) == 1
+    told = capsys.readouterr().err
+    assert "about 27 h 47 min" in told and "--yes" in told
+    assert not (tmp_path / "run").exists()
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
+    assert main.main([*words, "--yes"]) == 0
+    assert (tmp_path / "run" / "run.json").is_file()

@@ -6,6 +6,7 @@ import pytest
 from lib import report
 from lib.data import file
 from lib.errors import ParameterError
+from lib.planted.worlds import validity_world
 
 DECLARED = 'model: str = "smol-armo"\nlimit: int = 0\n'
 
@@ -69,3 +70,18 @@ def test_examples_show_hostile_data_as_itself(tmp_path):
 
 def test_examples_say_when_the_text_is_not_at_hand():
     assert "without its text" in report.examples(None).markup
+
+
+def test_a_page_without_a_run_tells_what_made_it_and_nothing_of_a_run():
+    shown = report.Page("calibration", {"draws": 7, "seed": 3, "tables": ""}).provenance().markup
+    assert "<th>Seed</th><td><code>3</code>" in shown
+    assert "papermill notebooks/calibration.ipynb out.ipynb -p draws 7 -p seed 3" in shown
+    for row in ("Model", "Data", "Extraction", "Extracted with", "Prompt as rendered"):
+        assert f"<th>{row}</th>" not in shown
+
+
+def test_a_page_with_a_run_tells_of_it():
+    page = report.Page("validity", {"run": "somewhere"}, _run=validity_world(10))
+    shown = page.provenance().markup
+    assert "<th>Model</th><td><code>planted" in shown and "10 items, 20 responses" in shown
+    assert "<th>Prompt as rendered</th>" in shown

@@ -18,6 +18,19 @@
     return window.matchMedia("(prefers-color-scheme: dark)").matches;
   }
 
+  /* The site's root as this page sees it ("../../"); Sphinx writes it into every page. */
+  function siteRoot() {
+    const sphinx = window.DOCUMENTATION_OPTIONS || {};
+    return document.documentElement.dataset.content_root ?? sphinx.URL_ROOT ?? "";
+  }
+
+  /* Links that name a page from the site's root lead there from whichever page shows them. */
+  function resolveLinks() {
+    for (const link of document.querySelectorAll("a[data-page]")) {
+      link.setAttribute("href", siteRoot() + link.dataset.page);
+    }
+  }
+
   /** Draw spec in the element with that id; a second chart takes the second such element. */
   function rewardChart(id, spec) {
     const element = Array.from(document.querySelectorAll(`[id="${CSS.escape(id)}"]`)).find(
@@ -72,7 +85,7 @@
   }
 
   async function draw(chart, dark, narrow, themes) {
-    const given = { dark, narrow };
+    const given = { dark, narrow, root: siteRoot() };
     const spec = JSON.parse(JSON.stringify(chart.spec));
     if (narrow) Object.assign(spec, spec.usermeta && spec.usermeta.narrow);
     for (const parameter of spec.params || []) {
@@ -128,6 +141,7 @@
       attributeFilter: ["data-theme"],
     });
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refreshAll);
+    resolveLinks();
     const waiting = window.rewardCharts || [];
     window.rewardCharts = { push: (entry) => rewardChart(entry[0], entry[1]) };
     waiting.forEach((entry) => rewardChart(entry[0], entry[1]));

@@ -15,17 +15,34 @@
           - notebook: model
           - notebook: protocols
             datasets: all
+    pages:                               # notebooks, one page for the book
+      - notebook: published
+        model: smol-armo
+        datasets: [hh-rlhf/harmless-base]
+      - notebook: compare
 
-Other keys of a dataset (``source``, ``limit``, ``seed``, ``order``) go to extraction. A
-notebook under ``once`` gets the runs of its datasets: as ``runs`` when it declares that,
-else as ``run`` of its only one; without any it uses its defaults. ``datasets: all`` names
-every dataset of the audit.
+Other keys of a dataset go to extraction: ``source``, ``limit``, ``seed``, ``order``, which
+the pages get too, and ``dtype``, ``device``. A notebook under ``once`` or
+``pages`` gets the runs of its datasets: as ``runs`` when it declares that, else as ``run`` of
+its only one; without any it uses its defaults. ``datasets: all`` names every dataset of the
+audit.
+
+A notebook that declares ``results`` reads what other pages wrote, and is executed after
+them: after the pages of its model when it declares ``model``, after those of all models
+otherwise, always without those that declare ``results`` themselves. The last page, ``LAST``,
+comes after every other.
+
+``audit.local.yml`` has the same form and isn't committed. What it says is added: a model of
+its own, or to a model of ``audit.yml`` more datasets and pages. Where both name a dataset or
+a notebook the local entry counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +53,12 @@ from lib.book import pages
 from lib.errors import ParameterError, unknown
 
 COMMITTED = "committed"
+MOST_PARTS = 1000
 LOADING = ("source", "limit", "seed", "order")
+EXTRACTING = ("dtype", "device")
+WEIGHTS = (".safetensors", ".json", ".jinja")
+RESULTS = "book/results"
+LAST = "status"  # the notebook that tells of all other pages
 
 
 @dataclass(frozen=True)
@@ -52,7 +74,9 @@ class RunPlan:
     committed
         Is it part of the checkout? Others are extracted into the cache.
     options
-        Loading options: source, limit, seed, order.
+        Of loading and extraction: source, limit, seed, order, dtype, device.
+    parts
+        In how many pieces it is computed, each a job of its own.
     """
 
     model: str
@@ -60,11 +84,31 @@ class RunPlan:
     folder: str
     committed: bool
     options: Mapping[str, Any] = field(default_factory=dict)
+    parts: int = 1
+
+    @property
+    def pieces(self) -> list[str]:
+        """Folders of the parts, when there are several."""
+        if self.parts == 1:
+            return []
+        place = self.folder.replace("/runs/", "/parts/", 1)
+        return [f"{place}/{part}-of-{self.parts}" for part in range(self.parts)]
 
     @property
     def manifest(self) -> str:
         """The file that stands for the run in a graph of files."""
         return f"{self.folder}/run.json"
+
+    @property
+    def inputs(self) -> list[str]:
+        """Files of the user's that the run is made from: a folder's weights, a data file."""
+        found = []
+        folder = paths.ROOT / self.model
+        if folder.is_dir():
+            found += [path for path in sorted(folder.iterdir()) if path.suffix in WEIGHTS]
+        if self.dataset.startswith("file:"):
+            found += [paths.ROOT / self.dataset.removeprefix("file:")]
+        return [from_root(path) for path in found if path.is_file()]
 
 
 @dataclass(frozen=True)
@@ -76,25 +120,36 @@ class PagePlan:
     notebook
         Name under ``notebooks/``, without suffix.
     model
-        The model's name.
+        The model's name; empty for a page of several models or of none.
     runs
         What it reads.
     once
         One page for the model, or one of the run's dataset?
+    shared
+        One page for the book, outside of every model's folder?
+    models
+        The audited models, for a notebook that declares them.
+    reads
+        Executed pages whose tables it reads, relative to the checkout.
     """
 
     notebook: str
     model: str
-    runs: tuple[RunPlan, ...]
+    runs: tuple[RunPlan, ...] = ()
     once: bool = False
+    shared: bool = False
+    models: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
         """Of the executed page and its tables, relative to the checkout."""
+        if self.shared:
+            return RESULTS
         place = paths.slug(self.model)
         if not self.once:
             place += f"/{paths.slug(self.runs[0].dataset)}"
-        return f"book/results/{place}"
+        return f"{RESULTS}/{place}"
 
     @property
     def output(self) -> str:
@@ -103,14 +158,20 @@ class PagePlan:
 
     @property
     def about(self) -> str:
-        """What the page is about, for titles."""
-        return self.model if self.once else self.runs[0].dataset
+        """What the page is about, for titles; empty for a page of the whole book."""
+        if self.once or self.shared:
+            return self.model
+        return self.runs[0].dataset
 
     @property
     def parameters(self) -> dict[str, Any]:
         """For papermill: those of these values that the notebook declares."""
-        given: dict[str, Any] = {"model": self.model, "tables": self.folder}
-        given["runs"] = [run.folder for run in self.runs]
+        given: dict[str, Any] = {"tables": self.folder, "results": RESULTS}
+        given["models"] = list(self.models)
+        if self.model:
+            given["model"] = self.model
+        if self.runs or not self.shared:
+            given["runs"] = [run.folder for run in self.runs]
         if len(self.runs) == 1:
             (run,) = self.runs
             given |= {"dataset": run.dataset, "run": run.folder, **run.options}
@@ -125,63 +186,218 @@ class Plan:
     runs: list[RunPlan]
     pages: list[PagePlan]
 
+    @property
+    def models(self) -> list[str]:
+        """The audited models, in order."""
+        return list(dict.fromkeys(page.model for page in self.pages if not page.shared))
 
-def read(path: Path | None = None) -> Plan:
-    """Read ``audit.yml``.
+
+def read(path: Path | None = None, *, local: bool = True) -> Plan:
+    """Read ``audit.yml``, and ``audit.local.yml`` beside it.
+
+    Parameters
+    ----------
+    path
+        Of the audit; the checkout's by default.
+    local
+        Also what ``make audit`` added? The committed table of contents goes without.
 
     Raises
     ------
     ParameterError
-        For unknown keys or notebooks, or a committed run that isn't there.
+        For unknown keys or notebooks, two pages in one place, or a committed run that isn't
+        there.
     """
     path = path or paths.AUDIT
-    try:
-        document = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise ParameterError(f"YAML at {path}", str(error), "Mend the file.") from None
-    _only(document, {"audits"}, path.name)
+    document = load(path)
+    beside = local_audit(path)
+    if local and beside.is_file():
+        document = merged(document, load(beside))
+    return _planned(document, path.name)
+
+
+def _planned(document: Mapping[str, list], where: str) -> Plan:
     runs, planned = [], []
-    for audit in document["audits"] or []:
-        _only(audit, {"model", "pages", "once", "datasets"}, path.name)
-        own = {}
+    own: dict[str, dict[str, RunPlan]] = {}
+    for audit in document["audits"]:
+        model = audit["model"]
+        own[model] = {each["name"]: _run(model, each) for each in audit["datasets"]}
+        runs += own[model].values()
         for dataset in audit["datasets"]:
-            _only(dataset, {"name", "run", "pages", *LOADING}, path.name)
-            own[dataset["name"]] = _run(audit["model"], dataset)
-        runs += own.values()
-        for dataset in audit["datasets"]:
-            run = own[dataset["name"]]
-            names = [*audit.get("pages", ()), *dataset.get("pages", ())]
-            planned += [PagePlan(_known(name), audit["model"], (run,)) for name in names]
-        planned += [_once(entry, audit["model"], own, path.name) for entry in audit.get("once", ())]
-    return Plan(runs, planned)
+            run = own[model][dataset["name"]]
+            names = dict.fromkeys([*audit.get("pages", ()), *dataset.get("pages", ())])
+            planned += [PagePlan(_known(name), model, (run,)) for name in names]
+        for entry in audit.get("once", ()):
+            chosen = _chosen(entry, model, own[model], where)
+            planned.append(PagePlan(_known(entry["notebook"]), model, chosen, once=True))
+    planned += [_shared(entry, own, where) for entry in document["pages"]]
+    _distinct(planned, where)
+    return Plan(runs, _linked(planned))
 
 
-def _once(entry: Any, model: str, own: Mapping[str, RunPlan], where: str) -> PagePlan:
-    _only(entry, {"notebook", "datasets"}, where)
-    names = entry.get("datasets", [])
-    names = list(own) if names == "all" else names
-    for name in names:
-        if name not in own:
-            raise unknown(f"dataset of {model} in {where}", name, own)
-    notebook = _known(entry["notebook"])
-    if len(names) > 1 and "runs" not in pages.declared(notebook):
-        raise ParameterError(
-            f"at most one dataset for {notebook} in {where}",
-            str(len(names)),
-            "Name the one it reads.",
-        )
-    return PagePlan(notebook, model, tuple(own[name] for name in names), once=True)
+def local_audit(path: Path | None = None) -> Path:
+    """Where the audits of this checkout alone are listed: ``audit.local.yml``."""
+    return (path or paths.AUDIT).with_suffix(".local.yml")
 
 
-def _known(notebook: str) -> str:
-    if notebook not in notebooks():
-        raise unknown("notebook", notebook, notebooks())
-    return notebook
+def load(path: Path) -> dict[str, list]:
+    """The audits and pages of a file, checked for keys and kinds.
+
+    Raises
+    ------
+    ParameterError
+        When the file isn't YAML of the form above.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ParameterError(f"YAML at {path}", str(error), "Mend the file.") from None
+    where = path.name
+    _only(document, {"audits", "pages"}, where)
+    audits, shared = document.get("audits") or [], document.get("pages") or []
+    for audit in _listed(audits, "audits", where):
+        _only(audit, {"model", "pages", "once", "datasets"}, where, required=("model", "datasets"))
+        for dataset in _listed(audit["datasets"], "datasets", where):
+            keys = {"name", "run", "pages", "parts", *LOADING, *EXTRACTING}
+            _only(dataset, keys, where, required=("name",))
+            _listed(dataset.get("pages", []), "pages", where)
+        _listed(audit.get("pages", []), "pages", where)
+        for entry in _listed(audit.get("once", []), "once", where):
+            _only(entry, {"notebook", "datasets"}, where, required=("notebook",))
+        _once_each(audit, where)
+    for entry in _listed(shared, "pages", where):
+        _only(entry, {"notebook", "model", "datasets"}, where, required=("notebook",))
+    return {"audits": audits, "pages": shared}
+
+
+def merged(base: Mapping[str, list], more: Mapping[str, list]) -> dict[str, list]:
+    """Two documents as one; where both name a thing, the second counts.
+
+    Models, datasets and notebooks keep the place where they were first named.
+    """
+    audits = {audit["model"]: audit for audit in base["audits"]}
+    for audit in more["audits"]:
+        known = audits.get(audit["model"])
+        audits[audit["model"]] = _together(known, audit) if known else audit
+    shared = _by("notebook", base["pages"], more["pages"])
+    return {"audits": list(audits.values()), "pages": shared}
+
+
+def _together(known: Mapping[str, Any], audit: Mapping[str, Any]) -> dict[str, Any]:
+    both = {
+        "model": known["model"],
+        "datasets": _by("name", known["datasets"], audit["datasets"]),
+        "pages": list(dict.fromkeys([*known.get("pages", ()), *audit.get("pages", ())])),
+        "once": _by("notebook", known.get("once", ()), audit.get("once", ())),
+    }
+    return {key: value for key, value in both.items() if value}
+
+
+def _by(key: str, first: Iterable[Mapping], second: Iterable[Mapping]) -> list[Mapping]:
+    return list({entry[key]: entry for entry in (*first, *second)}.values())
+
+
+def add(audit: Mapping[str, Any], path: Path | None = None) -> Path:
+    """Put a model's audit into ``audit.local.yml``, by rename.
+
+    Parameters
+    ----------
+    audit
+        An entry of ``audits``: what it says of a model that is there already is merged.
+    path
+        Of ``audit.yml``; the local file lies beside it.
+
+    Raises
+    ------
+    ParameterError
+        When the local file, or the plan that would come of it, isn't right; it then stays
+        as it was.
+    """
+    path = path or paths.AUDIT
+    target = local_audit(path)
+    document = load(target) if target.is_file() else {"audits": [], "pages": []}
+    document = merged(document, {"audits": [dict(audit)], "pages": []})
+    _planned(merged(load(path), document), target.name)
+    kept = {key: value for key, value in document.items() if value}
+    text = "# What `make audit` added, in the form of audit.yml. Delete what isn't wanted.\n"
+    text += yaml.safe_dump(kept, sort_keys=False, allow_unicode=True)
+    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
 
 
 def notebooks() -> list[str]:
     """Names of the notebooks there are."""
     return sorted(path.stem for path in paths.NOTEBOOKS.glob("*.ipynb"))
+
+
+def from_root(path: str | Path) -> str:
+    """A path as seen here, as commands at the root of the checkout see it.
+
+    Relative inside of the checkout, absolute elsewhere.
+    """
+    whole = Path(os.path.abspath(path))
+    return str(whole.relative_to(paths.ROOT) if whole.is_relative_to(paths.ROOT) else whole)
+
+
+def _shared(entry: Mapping[str, Any], own: Mapping[str, Mapping], where: str) -> PagePlan:
+    notebook = _known(entry["notebook"])
+    model = entry.get("model", "")
+    if model and model not in own:
+        raise unknown(f"model of {where}", model, own)
+    if not model and entry.get("datasets"):
+        raise ParameterError(
+            f"the model whose datasets {notebook} reads in {where}", "none", "Name it: model: …"
+        )
+    chosen = _chosen(entry, model, own.get(model, {}), where)
+    return PagePlan(notebook, model, chosen, shared=True)
+
+
+def _chosen(
+    entry: Mapping[str, Any], model: str, own: Mapping[str, RunPlan], where: str
+) -> tuple[RunPlan, ...]:
+    """The runs of an entry's datasets."""
+    names = entry.get("datasets", [])
+    names = list(own) if names == "all" else names
+    for name in names:
+        if name not in own:
+            raise unknown(f"dataset of {model} in {where}", name, own)
+    if len(names) > 1 and "runs" not in pages.declared(_known(entry["notebook"])):
+        raise ParameterError(
+            f"at most one dataset for {entry['notebook']} in {where}",
+            str(len(names)),
+            "Name the one it reads.",
+        )
+    return tuple(own[name] for name in names)
+
+
+def _linked(planned: list[PagePlan]) -> list[PagePlan]:
+    """The pages, each with those whose tables it reads; the last page last."""
+    declared = {page.notebook: pages.declared(page.notebook) for page in planned}
+    models = tuple(dict.fromkeys(page.model for page in planned if not page.shared))
+    first = [page for page in planned if "results" not in declared[page.notebook]]
+    found = []
+    for page in sorted(planned, key=lambda page: page.notebook == LAST):
+        if page.notebook == LAST:
+            read = [other for other in planned if other.notebook != LAST]
+        elif page in first:
+            read = []
+        elif "model" in declared[page.notebook]:
+            read = [other for other in first if other.model == page.model]
+        else:
+            read = [other for other in first if not other.shared]
+        found.append(replace(page, models=models, reads=tuple(other.output for other in read)))
+    return found
+
+
+def _known(notebook: str) -> str:
+    if notebook not in notebooks():
+        raise unknown("notebook", str(notebook), notebooks())
+    return notebook
 
 
 def _run(model: str, dataset: Mapping[str, Any]) -> RunPlan:
@@ -199,11 +415,16 @@ def _run(model: str, dataset: Mapping[str, Any]) -> RunPlan:
             "none",
             f"Make it: python -m lib extract --model {model} --dataset {name} --out {folder}",
         )
-    options = {key: dataset[key] for key in LOADING if key in dataset}
-    return RunPlan(model, name, folder, committed, options)
+    options = {key: dataset[key] for key in (*LOADING, *EXTRACTING) if key in dataset}
+    parts = dataset.get("parts", 1)
+    if not isinstance(parts, int) or isinstance(parts, bool) or not 1 <= parts <= MOST_PARTS:
+        raise ParameterError(
+            f"a number of parts from 1 to {MOST_PARTS} for {name}", repr(parts), "Mend it."
+        )
+    return RunPlan(model, name, folder, committed, options, parts)
 
 
-def _only(mapping: Any, keys: set[str], where: str) -> None:
+def _only(mapping: Any, keys: set[str], where: str, required: Iterable[str] = ()) -> None:
     if not isinstance(mapping, Mapping):
         raise ParameterError(
             f"keys {', '.join(sorted(keys))} in {where}", repr(mapping), "Mend it."
@@ -211,3 +432,33 @@ def _only(mapping: Any, keys: set[str], where: str) -> None:
     for key in mapping:
         if key not in keys:
             raise unknown(f"key of {where}", str(key), keys)
+    for key in required:
+        if not mapping.get(key):
+            raise ParameterError(f"a {key} in each such entry of {where}", repr(mapping), "Add it.")
+
+
+def _listed(value: Any, key: str, where: str) -> list:
+    if not isinstance(value, list):
+        raise ParameterError(f"a list of {key} in {where}", repr(value), "Write it as one.")
+    return value
+
+
+def _once_each(audit: Mapping[str, Any], where: str) -> None:
+    names = [dataset["name"] for dataset in audit["datasets"]]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ParameterError(
+                f"each dataset of {audit['model']} once in {where}",
+                f"{name} {count} times",
+                "Leave one entry.",
+            )
+
+
+def _distinct(planned: list[PagePlan], where: str) -> None:
+    for output, count in Counter(page.output for page in planned).items():
+        if count > 1:
+            raise ParameterError(
+                f"one page a place in {where}",
+                f"{count} at {output}",
+                "Name the notebook once, or give the model or dataset another name.",
+            )

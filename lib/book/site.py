@@ -44,7 +44,7 @@ def render() -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".build-", dir=paths.cache_folder()))
     try:
-        _sphinx(work)
+        _sphinx(work, plan)
         html = work / "_build" / "html"
         if not (html / "index.html").is_file() or not (html / "book" / "index.html").is_file():
             raise PageError("an index.html", "none", "Check that jupyter-book is version 1.")
@@ -63,10 +63,12 @@ def _write_bundle() -> None:
         os.replace(partial, VEGA)
 
 
-def _sphinx(work: Path) -> None:
+def _sphinx(work: Path, plan: plans.Plan) -> None:
+    contents = work / "toc.yml"  # of all that is planned here; the committed one has less
+    contents.write_text(toc.render(plan), encoding="utf-8")
     command = [
         str(Path(sys.executable).with_name("jupyter-book")),
-        *("build", str(paths.ROOT), "--path-output", str(work)),
+        *("build", str(paths.ROOT), "--path-output", str(work), "--toc", str(contents)),
         *("-W", "-n", "--keep-going", "--all", "--quiet"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=paths.ROOT)

@@ -1,40 +1,70 @@
-"""The table of contents, written from ``audit.yml`` and the notebooks' titles."""
+"""The table of contents, written from the plan and the notebooks' titles.
+
+Chapters that are written by hand are listed in ``FRONT`` and ``METHODS``, those that a plan
+may hold for the whole book in ``ACROSS``. Everything else is found in the plan.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import nbformat
 import yaml
 
 from lib import paths
-from lib.book.plan import Plan, read
+from lib.book import applies
+from lib.book.plan import LAST, PagePlan, Plan, read
 
-METHODS = ("book/stimuli",)
+# Chapters under book/, without suffix; a pattern stands for its files in order of name.
+FRONT = ("findings/*",)
+METHODS = ("methods", "stimuli", "glossary", "reproduce", "how-to/*")
+ACROSS = ("compare", "published", "calibration")  # their order; others follow
 HEADER = "# Written by `python -m lib toc` from audit.yml; don't edit.\n"
 
 
 def render(plan: Plan | None = None) -> str:
-    """The text of ``_toc.yml``: the index, a part for each model, then methods."""
-    plan = plan or read()
-    parts: dict[str, list] = {}
-    # Pages about the model as a whole come before those about one dataset.
-    for page in sorted(plan.pages, key=lambda page: not page.once):
-        title = heading(page.notebook) if page.once else f"{heading(page.notebook)}: {page.about}"
-        entry = {"file": page.output.removesuffix(".ipynb"), "title": title}
-        parts.setdefault(page.model, []).append(entry)
+    """The text of a table of contents.
+
+    Parameters
+    ----------
+    plan
+        What the book shows; that of ``audit.yml`` alone by default, as it is committed.
+
+    Returns
+    -------
+    str
+        The index, the findings, a part for each model, pages across models, the methods and
+        the status page. Pages that say nothing about their model are left out.
+    """
+    plan = plan or read(local=False)
+    shown = [page for page in plan.pages if applies.listed(page)]
+    names = captions(plan.models)
+    parts = [_part("Findings", _chapters(FRONT))]
+    parts += [
+        _part(f"Model {names[model]}", map(_entry, _of(model, shown))) for model in plan.models
+    ]
+    shared = [page for page in shown if page.shared and page.notebook != LAST]
+    parts.append(_part("Across models", map(_entry, sorted(shared, key=_place))))
+    parts.append(_part("Methods", _chapters(METHODS)))
+    parts.append(_part("Status", (_entry(page) for page in shown if page.notebook == LAST)))
     document = {
         "format": "jb-book",
         "root": "book/index",
-        "parts": [
-            *(
-                {"caption": f"Model {model}", "chapters": chapters}
-                for model, chapters in parts.items()
-            ),
-            {"caption": "Methods", "chapters": [{"file": page} for page in METHODS]},
-        ],
+        "parts": [part for part in parts if part["chapters"]],
     }
     return HEADER + yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+def captions(models: Iterable[str]) -> dict[str, str]:
+    """Models by name → what a reader is shown: of a folder its last part, if no other has it."""
+    models = list(models)
+    short = {model: Path(model).name if Path(model).is_absolute() else model for model in models}
+    count = Counter(short.values())
+    return {model: name if count[name] == 1 else model for model, name in short.items()}
 
 
 def heading(notebook: str) -> str:
@@ -49,8 +79,37 @@ def heading(notebook: str) -> str:
 def write() -> None:
     """Write ``_toc.yml``, by rename, when it changed."""
     text = render()
-    if paths.TOC.exists() and paths.TOC.read_text() == text:
+    if paths.TOC.exists() and paths.TOC.read_text(encoding="utf-8") == text:
         return
     partial = paths.TOC.with_suffix(f".partial-{os.getpid()}")
-    partial.write_text(text)
+    partial.write_text(text, encoding="utf-8")
     os.replace(partial, paths.TOC)
+
+
+def _part(caption: str, chapters: Iterable[dict[str, str]]) -> dict[str, Any]:
+    return {"caption": caption, "chapters": list(chapters)}
+
+
+def _chapters(names: Iterable[str]) -> list[dict[str, str]]:
+    """Entries for the chapters that are there."""
+    found = []
+    for name in names:
+        found += sorted(paths.BOOK.glob(f"{name}.md"))
+    return [{"file": f"book/{path.relative_to(paths.BOOK).with_suffix('')}"} for path in found]
+
+
+def _of(model: str, shown: list[PagePlan]) -> list[PagePlan]:
+    """A model's pages; those about it as a whole come before those about one dataset."""
+    own = [page for page in shown if page.model == model and not page.shared]
+    return sorted(own, key=lambda page: not page.once)
+
+
+def _place(page: PagePlan) -> int:
+    return ACROSS.index(page.notebook) if page.notebook in ACROSS else len(ACROSS)
+
+
+def _entry(page: PagePlan) -> dict[str, str]:
+    title = heading(page.notebook)
+    if not page.once and not page.shared:
+        title += f": {page.about}"
+    return {"file": page.output.removesuffix(".ipynb"), "title": title}

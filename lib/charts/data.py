@@ -109,6 +109,8 @@ def _bins(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lengths_in_words(table: pd.DataFrame) -> str:
+    if not table["share"].any():
+        return "No comparison is there, so no length is counted."
     told = []
     for side, name in SIDES.items():
         rows = table[table["side"] == side]

@@ -125,7 +125,9 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
     )
     y = alt.Y("y:O", axis=None, scale=alt.Scale(type="band", domain=order, paddingInner=0.06))
     colour = alt.Scale(
-        domain=[-1, 0, 1], range=[theme.ink("inverted"), theme.ink("band"), theme.ink("tracks")]
+        domain=[-1, 0, 1],
+        interpolate="rgb",
+        range=[theme.ink("inverted"), theme.ink("band"), theme.ink("tracks")],
     )
     chosen = alt.Chart(inline(cells)).transform_filter("datum.kind === kind")
     named = alt.LookupData(data=inline(titles[["y", "name"]]), key="y", fields=["name"])
@@ -167,7 +169,8 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
             baseline="middle",
             fontSize=theme.SMALL - 1,
             tooltip=None,
-        ).encode(
+        )
+        .encode(
             x=x,
             y=y,
             text="short:N",
@@ -177,11 +180,12 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
                 alt.value(1),
             ),
             fill=alt.condition(
-                "abs(datum.r) > 0.55",
-                alt.value(alt.ExprRef("dark ? '#121212' : '#ffffff'")),
+                "isValid(datum.r)",
+                alt.value(theme.on_scale("datum.r", "inverted", "band", "tracks")),
                 alt.value(theme.ink("text")),
             ),
-        ),
+        )
+        .properties(name="numbers"),  # the site draws no halo around these
     ]
 
 

@@ -11,6 +11,8 @@ nothing was found; shape and the verdict's name say the same without colour.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -78,6 +80,56 @@ def ink(role: str) -> alt.ExprRef:
     mark = VERDICTS.get(role)
     pair = (mark.light, mark.dark) if mark else INKS[role]
     return alt.ExprRef(f"dark ? '{pair[1]}' : '{pair[0]}'")
+
+
+def on_scale(value: str, low: str, middle: str, high: str) -> alt.ExprRef:
+    """Black or white, whichever stands out more on a colour between three roles.
+
+    Parameters
+    ----------
+    value
+        An expression for a number between -1 (the colour of ``low``), 0 and 1 (``high``).
+
+    Notes
+    -----
+    The better of the two has a contrast of at least 4.58 (the square root of 21) on any
+    colour, which no other two inks promise. The scale must blend its colours in sRGB
+    (``interpolate="rgb"``).
+    """
+    tests = []
+    for dark in (False, True):
+        down, up = (_crossing(middle, role, dark) for role in (low, high))
+        tests.append(f"({value} > {up:.3f} || {value} < -{down:.3f})")
+    light, dark = tests
+    return alt.ExprRef(f"(dark ? !{dark} : {light}) ? '#ffffff' : '#000000'")
+
+
+def _crossing(start: str, end: str, dark: bool) -> float:
+    """How far from one role's colour to another's black and white stand out alike."""
+    first, last = (_channels(role, dark) for role in (start, end))
+    even = math.sqrt(1.05 * 0.05) - 0.05
+    near, far = 0.0, 1.0
+    outward = _luminance(last) > _luminance(first)
+    for _ in range(30):
+        middle = (near + far) / 2
+        blend = [a + (b - a) * middle for a, b in zip(first, last, strict=True)]
+        if (_luminance(blend) > even) == outward:
+            far = middle
+        else:
+            near = middle
+    return near
+
+
+def _channels(role: str, dark: bool) -> list[float]:
+    mark = VERDICTS.get(role)
+    text = (mark.light, mark.dark)[dark] if mark else INKS[role][dark]
+    return [int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+
+
+def _luminance(channels: Sequence[float]) -> float:
+    """Relative luminance of an sRGB colour, as WCAG 2 defines it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def either(narrow: float, wide: float) -> alt.ExprRef:

@@ -12,7 +12,8 @@ import json
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from lib.extraction.run import (
     check_target,
     comparisons,
     load_run,
+    pool,
     save_run,
 )
 from lib.extraction.stream import extract_stream
@@ -47,6 +49,7 @@ __all__ = [
     "extract_part",
     "extract_stream",
     "load_run",
+    "pool",
     "save_run",
 ]
 
@@ -362,7 +365,8 @@ def _computed(
     numbers, shards, counts = list(numbers), job.shards, job.counts
     first = np.cumsum([0, *counts])
     compiled = _operations(job.model, job.encoded) >= COMPILE_FROM
-    with _bar(sum(shards[n].stop - shards[n].start for n in numbers), progress) as advance:
+    total = sum(shards[n].stop - shards[n].start for n in numbers)
+    with _bar(total, progress) as advance, _behind(store.write) as write:
         for number in numbers:
             shard = shards[number]
             responses = int(first[shard.stop] - first[shard.start])
@@ -389,10 +393,26 @@ def _computed(
                     **states.taps,
                 }
                 _finite(tensors, ids[shard], counts[shard])
-                store.write(number, tensors)
+                write(number, tensors)
             else:
                 advance(size["gate_hidden"])
             yield tensors
+
+
+@contextmanager
+def _behind(call: Callable) -> Iterator[Callable]:
+    """The call, made while the next shard is computed; its error is raised with the next."""
+    waiting: list[Future] = []
+
+    def later(*args) -> None:
+        for one in waiting:
+            one.result()
+        waiting[:] = [pool.submit(call, *args)]
+
+    with ThreadPoolExecutor(1) as pool:
+        yield later
+        for one in waiting:
+            one.result()
 
 
 def _operations(model, encoded) -> float:

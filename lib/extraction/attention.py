@@ -181,10 +181,14 @@ def _ordered(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return count[None, None], which.contiguous()[None, None]
 
 
+def _many_lengths() -> None:
+    """Each length, dtype and number of heads is an entry of its own among what is compiled."""
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 64)
+
+
 @functools.cache
 def _compiled_flex():
-    # Each length, dtype and number of heads is an entry of its own.
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 64)
+    _many_lengths()
     return torch.compile(flex_attention, dynamic=False)
 
 
@@ -212,6 +216,7 @@ def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, 
 def compiled_layers(backbone: torch.nn.Module) -> Iterator[None]:
     """Inside, each decoder layer runs as compiled code, made once for each row length."""
     layers = getattr(backbone, "layers", ())
+    _many_lengths()
     for layer in layers:
         if not hasattr(layer, "_compiled_for_rows"):
             layer.compile(dynamic=False)

@@ -69,7 +69,7 @@ def row_step(budget: int) -> int:
 
     It is compiled for each length, so rows have one of a few.
     """
-    return max(attention.BLOCK, budget // 32 // attention.BLOCK * attention.BLOCK)
+    return max(attention.BLOCK, budget // 8 // attention.BLOCK * attention.BLOCK)
 
 
 def forward(

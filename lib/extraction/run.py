@@ -50,6 +50,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -214,6 +215,118 @@ def align(run: xr.Dataset, table: pd.DataFrame | None = None) -> Aligned:
         table["criterion"].to_numpy(np.str_),
         table["subset"].to_numpy(np.str_),
     )
+
+
+def pool(runs: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Several runs of one model as one, for questions across datasets.
+
+    Parameters
+    ----------
+    runs
+        Of one model and of different datasets, at least one.
+
+    Returns
+    -------
+    xarray.Dataset
+        A Run. Items are named ``dataset: item``. A run with a single subset has its dataset
+        for one, others have ``dataset/subset``, so that each part keeps its rows; items of
+        several datasets that share a prompt share its hash, so they are one prompt still.
+        Variables that not all runs have are left out. A single run is given back as it is.
+
+    Raises
+    ------
+    DataError
+        Without runs, for runs of different models or heads, or when a dataset is given twice.
+    """
+    runs = list(runs)
+    if not runs:
+        raise DataError("at least one run", "none", "Name the folders of runs.")
+    if len(runs) == 1:
+        return runs[0]
+    _poolable(runs)
+    shared = {name for name in SCHEMA if all(name in run for run in runs)}
+    parts, item, response = [], 0, 0
+    for run in runs:
+        dataset = run.attrs["dataset"]
+        part = run[sorted(shared)].assign_coords(
+            item=np.asarray([f"{dataset}: {name}" for name in run["item"].values], np.str_),
+            response=run["response"].values + response,
+        )
+        subsets = run["subset"].values
+        several = len(np.unique(subsets)) > 1
+        named = [f"{dataset}/{subset}" if several else dataset for subset in subsets]
+        part["subset"] = ("comparison", np.asarray(named, np.str_))
+        for name, shift in (("better", response), ("worse", response), ("item_of_response", item)):
+            part[name] = part[name] + shift
+        parts.append(part)
+        item += run.sizes["item"]
+        response += int(run["response"].values.max(initial=-1)) + 1
+    variables = {
+        name: (dims, np.concatenate([part[name].values for part in parts]))
+        if dims[0] != "head"
+        else (dims, parts[0][name].values)
+        for name, (dims, _, _) in SCHEMA.items()
+        if name in shared
+    }
+    coords = {name: np.concatenate([p[name].values for p in parts]) for name in ("item", "response")}
+    coords["head"] = runs[0]["head"].values
+    return check(xr.Dataset(variables, coords, _pooled_attrs(runs)))
+
+
+def _poolable(runs: Sequence[xr.Dataset]) -> None:
+    one = runs[0]
+    names = [run.attrs["dataset"] for run in runs]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise DataError("each dataset once", f"{twice[0]} twice", "Leave one of the runs out.")
+    for run in runs[1:]:
+        for what in ("model", "fingerprint"):
+            if run.attrs[what] != one.attrs[what]:
+                raise DataError(
+                    f"runs of one model ({what} {one.attrs[what]})",
+                    f"{run.attrs[what]} in the run of {run.attrs['dataset']}",
+                    "Pool one model's runs at a time; extract older ones again.",
+                )
+        same = run["head"].values.tolist() == one["head"].values.tolist()
+        if not same or run.sizes["feature"] != one.sizes["feature"]:
+            raise DataError(
+                "runs with the same heads and features",
+                f"others in the run of {run.attrs['dataset']}",
+                "Extract them with the same model.",
+            )
+
+
+def _pooled_attrs(runs: Sequence[xr.Dataset]) -> dict:
+    each = [run.attrs for run in runs]
+    names = [attrs["dataset"] for attrs in each]
+    # Concepts of comparisons go by the family that a dataset's name begins with.
+    one_family = len({name.split("/")[0] for name in names}) == 1
+    dropped: dict[str, int] = {}
+    for attrs in each:
+        for reason, count in attrs["dropped"].items():
+            dropped[reason] = dropped.get(reason, 0) + count
+    return {
+        "model": each[0]["model"],
+        "dataset": ("" if one_family else "pooled: ") + " + ".join(names),
+        "items": "+".join(attrs["items"] for attrs in each),
+        "fingerprint": each[0]["fingerprint"],
+        "dropped": dropped,
+        "missing": [f"{a['dataset']}: {name}" for a in each for name in a["missing"]],
+        "about": _joined([attrs["about"] for attrs in each]),
+        "extraction": _joined([attrs["extraction"] for attrs in each]),
+        "versions": _joined([attrs["versions"] for attrs in each]),
+        "template_example": each[0]["template_example"],
+    }
+
+
+def _joined(mappings: Sequence[dict]) -> dict:
+    """One mapping; where values differ, all of them as text."""
+    found = {}
+    for key in dict.fromkeys(key for mapping in mappings for key in mapping):
+        values = [mapping[key] for mapping in mappings if key in mapping]
+        same = all(value == values[0] for value in values)
+        found[key] = values[0] if same else "; ".join(dict.fromkeys(map(str, values)))
+    return found
 
 
 def check_target(folder: str | Path, states: int | None = None) -> Path:

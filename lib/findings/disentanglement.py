@@ -26,11 +26,11 @@ def disentanglement(
 
 
 def unusable(pairs: pd.DataFrame, clusters: pd.DataFrame) -> list[str]:
-    """Heads without a correlation, by name and with the reason."""
+    """Heads without a correlation, by name and with the reason; one sentence a reason."""
     first = clusters[clusters["kind"] == KINDS[0]]
     return [
-        f"{row.head} can't be compared with any head: {row.note}."
-        for row in first[first["note"] != ""].itertuples()
+        f"{', '.join(rows['head'])} can't be compared with any head: {note}."
+        for note, rows in first[first["note"] != ""].groupby("note", sort=False)
     ]
 
 
@@ -119,6 +119,22 @@ def published(overview: pd.DataFrame, table: pd.DataFrame) -> list[str]:
             f"{rows.loc['within', 'mean_abs_r']:.2f}."
         )
     return told
+
+
+def answer(overview: pd.DataFrame, clusters: pd.DataFrame) -> str:
+    """In short: how alike the heads choose, and which go together."""
+    table = overview.set_index("kind")
+    if not table.loc["pooled", "heads"]:
+        return "There are no two heads to compare."
+    if not table.loc["within", "heads"]:
+        return " ".join([*_levels(table)[:1], "Within items there are no two heads to compare."])
+    row = table.loc["within"]
+    told = (
+        f"Between two responses to one prompt, two heads' choices correlate at "
+        f"{row['mean_abs_r']:.2f} in the mean, either way; unrelated heads would show "
+        f"{row['noise']:.2f}."
+    )
+    return " ".join([told, *_groups(clusters)])
 
 
 def glued(overview: pd.DataFrame) -> dict[str, str]:

@@ -75,6 +75,9 @@ def gains(rules: pd.DataFrame) -> list[str]:
     ]
     for rule, row in overall.drop(GATE).iterrows():
         named = f"{rule} ({row['chosen']})" if row["chosen"] else rule
+        if row["gain_low"] == row["gain_high"] == 0:
+            told.append(f"It wins as often as {named} on every prompt, {row['win_rate']:.3f}.")
+            continue
         found = row["p_adjusted"] < 0.05
         says = ("gains on" if row["gain"] > 0 else "loses to") if found else "is not told from"
         told.append(
@@ -112,13 +115,46 @@ def family(rules: pd.DataFrame) -> list[str]:
     return [f"Gains are corrected by Holm over {count} comparisons of the gate with a rule."]
 
 
+def answer(rules: pd.DataFrame) -> str:
+    """In short: what the gate ranks, and beside which fixed rules it gains, loses or neither."""
+    overall = rules[rules["subset"] == ALL].set_index("rule")
+    gate, others = overall.loc[GATE], overall.drop(GATE)
+    if gate["note"]:
+        return f"The gate can't be compared with fixed rules: {gate['note']}."
+    found = others["p_adjusted"] < 0.05
+    parts = [
+        f"{says} {', '.join(map(_beside, rows.itertuples()))}"
+        for says, rows in (
+            ("gains on", others[found & (others["gain"] > 0)]),
+            ("loses to", others[found & (others["gain"] < 0)]),
+            ("is not told from", others[~found]),
+        )
+        if len(rows)
+    ]
+    return (
+        f"The gate ranks {gate['win_rate']:.3f} [{gate['low']:.3f}, {gate['high']:.3f}] of "
+        f"{gate['n']} comparisons as people did. It {'; it '.join(parts)}."
+    )
+
+
+def _beside(row: Any) -> str:
+    named = f"{row.Index} ({row.chosen})" if row.chosen else row.Index
+    return f"{named} ({row.gain:+.3f} [{row.gain_low:+.3f}, {row.gain_high:+.3f}])"
+
+
 def glued(rules: pd.DataFrame) -> dict[str, str]:
     """Values of the page for other pages: win rate and gain of each rule."""
     overall = rules[rules["subset"] == ALL]
-    told = {f"rule-{row.rule}": f"{row.win_rate:.3f}" for row in overall.itertuples()}
+    told = {f"rule-{row.rule}": _number(row.win_rate, ".3f") for row in overall.itertuples()}
     return told | {
-        f"gain-{row.rule}": f"{row.gain:+.3f}" for row in overall.itertuples() if row.rule != GATE
+        f"gain-{row.rule}": _number(row.gain, "+.3f")
+        for row in overall.itertuples()
+        if row.rule != GATE
     }
+
+
+def _number(value: float, form: str) -> str:
+    return "–" if pd.isna(value) else format(value, form)
 
 
 def _notes(notes: pd.Series) -> str:

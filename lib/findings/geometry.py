@@ -17,17 +17,20 @@ def geometry(
     ``note`` says what of the weights isn't at hand.
     """
     told = [f"{note[0].upper()}{note[1:]}."] if note else []
-    for kind in KINDS:
-        row = location[location["kind"] == kind].iloc[0]
-        if row["location"] == "none":
-            told.append(f"{_LEVEL[kind]}, no place is claimed: {row['note']}.")
-        else:
-            told.append(
-                f"{_LEVEL[kind]}, the entanglement looks like the {_whose(row['location'])} in "
-                f"both gauges ({_numbers(gauges, kind)})."
-            )
+    told += [place(location, gauges, kind) for kind in KINDS]
     worst = identity.sort_values("error", ascending=False, na_position="last").head(1)
     return told + [checked(row) for row in worst.itertuples()]
+
+
+def place(location: pd.DataFrame, gauges: pd.DataFrame, kind: str = "within") -> str:
+    """Where entanglement of one kind is claimed to live, or why no place is."""
+    row = location[location["kind"] == kind].iloc[0]
+    if row["location"] == "none":
+        return f"{_LEVEL[kind]}, no place is claimed: {row['note']}."
+    return (
+        f"{_LEVEL[kind]}, the entanglement looks like the {_whose(row['location'])} in both "
+        f"gauges ({_numbers(gauges, kind)})."
+    )
 
 
 def _whose(place: str) -> str:

@@ -29,9 +29,10 @@ def labels(check: LabelCheck) -> list[str]:
     told += _beaten(heads)
     told += _untested(heads)
     if check.left_out:
+        have = "comparison has" if check.left_out == 1 else "comparisons have"
         told.append(
-            f"{check.left_out} comparisons have a criterion that no tested head claims; they are "
-            "shown and enter no test."
+            f"{check.left_out} {have} a criterion that no tested head claims: shown, and in no "
+            "test."
         )
     return told
 
@@ -70,10 +71,11 @@ def _pair(row) -> str:
 
 
 def _power(check: LabelCheck) -> list[str]:
-    power = check.pairs["power"]
+    least, most = (f"{power:.2f}" for power in check.pairs["power"].agg(["min", "max"]))
+    told = f"power {least} to {most}, depending on the pair" if least != most else f"power {least}"
     return [
         f"An exchange of two heads that win {GAP:.2f} more where they belong would be found with "
-        f"power {power.min():.2f} to {power.max():.2f}, depending on the pair."
+        f"{told}."
     ]
 
 
@@ -139,6 +141,23 @@ def agreement(table: pd.DataFrame) -> list[str]:
             f"({'; '.join(dict.fromkeys(undefined['note']))})."
         )
     return told
+
+
+def answer(check: LabelCheck) -> str:
+    """In short: how many names fit best where they stand, and whether any is called wrong."""
+    if check.note:
+        return f"No name could be tested against others: {check.note}."
+    told = (
+        f"Of {check.tested} names that could be tested, {check.right} fit best where they stand "
+        f"(p = {check.p:.2g} against names dealt at random)."
+    )
+    return " ".join([told, *_accused(check.pairs)])
+
+
+def limits(check: LabelCheck) -> str:
+    """What the silence of the test is worth, and which names it couldn't reach."""
+    power = [] if check.note else _power(check)
+    return " ".join([*power, *_beaten(check.heads), *_untested(check.heads)])
 
 
 def glued(check: LabelCheck) -> dict[str, str]:

@@ -50,6 +50,22 @@ def _rate(row) -> str:
 
 def _components(components: pd.DataFrame) -> list[str]:
     logit = components[components["scale"] == "logit"].set_index("component")
+    told = _shares(components)
+    if logit.loc["total", "share"] != 1:
+        return told
+    row = logit.loc["interaction"]
+    told.append(
+        f"With sampling noise left in, as is common, the interaction's share would read "
+        f"{row['naive_share']:.0%}."
+    )
+    if row["note"]:
+        told.append(f"In the components, {row['note']} (no numbers, or nothing but ties).")
+    return told
+
+
+def _shares(components: pd.DataFrame) -> list[str]:
+    """What each component takes of the variance, or why that can't be told."""
+    logit = components[components["scale"] == "logit"].set_index("component")
     if logit["estimate"].isna().all():
         return [f"No components of variance: this {logit['note'].iloc[0]}."]
     total = logit.loc["total"]
@@ -66,14 +82,18 @@ def _components(components: pd.DataFrame) -> list[str]:
             told.append(f"{share} of the variance is {_MEANS[component]}.")
         else:
             told.append(f"Not shown to be there: {_MEANS[component]} ({share} of the variance).")
-    row = logit.loc["interaction"]
-    told.append(
-        f"With sampling noise left in, as is common, the interaction's share would read "
-        f"{row['naive_share']:.0%}."
-    )
-    if row["note"]:
-        told.append(f"In the components, {row['note']} (no numbers, or nothing but ties).")
     return told
+
+
+def answer(matrix: pd.DataFrame, components: pd.DataFrame) -> str:
+    """In short: how many heads change sides, and how the variance splits."""
+    heads = matrix.assign(above=matrix["low"] > 0.5, below=matrix["high"] < 0.5)
+    sides = heads.groupby("head", sort=False)[["above", "below"]].any().all(axis=1)
+    told = (
+        f"{int(sides.sum()) or 'None'} of {len(sides)} heads go{'es' if sides.sum() == 1 else ''} "
+        "with people under one protocol and against them under another, each beyond its interval."
+    )
+    return " ".join([told, *_shares(components)])
 
 
 def glued(components: pd.DataFrame) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from lib.stats.separability import PUBLISHED, RECOVERED
+from lib.stats.separability import PUBLISHED, RECOVERED, VERDICTS
 
 
 def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> list[str]:
@@ -35,11 +35,15 @@ def probes(table: pd.DataFrame) -> list[str]:
     return [_probe(row) for row in table.itertuples()]
 
 
+def _found(row: Any) -> Any:
+    """Of one probe, or of each in a table."""
+    return (row.p_adjusted < 0.05) & (row.accuracy > 0.5)
+
+
 def _probe(row: Any) -> str:
     if pd.isna(row.accuracy):
         return f"{row.concept}: no probe ({row.note})."
-    found = row.p_adjusted < 0.05 and row.accuracy > 0.5
-    says = "can be read from the state" if found else "was not found in the state"
+    says = "can be read from the state" if _found(row) else "was not found in the state"
     told = (
         f"{row.concept} {says}: a linear probe ranks {row.accuracy:.3f} "
         f"[{row.low:.3f}, {row.high:.3f}] of {row.n} held-out comparisons as people did "
@@ -94,6 +98,22 @@ def family(losses: pd.DataFrame) -> list[str]:
         f"Probes are corrected by Holm over {concepts} concepts, readout losses over "
         f"{int(losses['p'].notna().sum())}."
     ]
+
+
+def answer(concepts: pd.DataFrame, losses: pd.DataFrame) -> str:
+    """In short: which concepts a probe finds, and what became of them on the way to a head."""
+    known = concepts[concepts["accuracy"].notna()]
+    if known.empty:
+        return f"No concept could be probed: {_notes(concepts['note'])}."
+    found = known[_found(known)]["concept"]
+    told = f"A linear probe finds {len(found)} of {len(known)} concepts in the state"
+    told += f": {', '.join(found)}." if len(found) else "."
+    judged = losses[losses["verdict"] != "undefined"]
+    if judged.empty:
+        return f"{told} No head claims any of them, so no readout was judged."
+    counts = judged["verdict"].value_counts()
+    said = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name in counts)
+    return f"{told} Of the readouts by heads that claim a concept: {said}."
 
 
 def glued(concepts: pd.DataFrame, losses: pd.DataFrame) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Reward models with named heads: ``load_model`` is the one way in.
 
-``smol-armo``, the embedded reference model, needs nothing but this package. A folder or
-hub id names a released model (ArmoRM's layout, or a sequence classifier), or a folder of
-heads on the embedded backbone.
+``smol-armo``, the embedded reference model, and ``smol-mixed``, one preference head on the
+same backbone, need nothing but this package. A folder or hub id names a released model
+(ArmoRM's layout, or a sequence classifier), or a folder of heads on the embedded backbone.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lib import paths
 from lib.errors import ModelError, unknown
 from lib.models import armorm, classifier, frozen
 from lib.models.armorm import save_armorm
@@ -19,7 +20,7 @@ from lib.models.checkpoint import download, open_checkpoint
 
 __all__ = ["EMBEDDED", "Head", "Readout", "RewardModel", "load_model", "save_armorm"]
 
-EMBEDDED = ("smol-armo",)
+EMBEDDED = ("smol-armo", "smol-mixed")
 DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -68,7 +69,7 @@ def load_model(
     options = {"heads": heads, "revision": revision, "device_map": device_map}
     if name in EMBEDDED:
         _refuse(options, name)
-        return frozen.load(name, device=device, dtype=resolved)
+        return frozen.load(name, paths.embedded(name), device=device, dtype=resolved)
     if folder.is_dir() and frozen.is_folder_of_heads(folder):
         _refuse(options, name)
         return frozen.load(name, folder, device=device, dtype=resolved)

@@ -1,9 +1,9 @@
-"""Heads on the frozen embedded backbone: our own format, and that of ``smol-armo``.
+"""Heads on the frozen embedded backbone: our own format, and that of the embedded models.
 
 A folder with ``card.json`` (names, sources, training data, split, held-out scores) and
 ``heads.safetensors``, float32: ``weight`` (heads, features) and ``bias`` (heads,), and for
 a gated model ``transform`` (heads, heads), ``gate.{i}.weight``, ``gate.{i}.bias``,
-``gate.logit_scale`` and ``gate.temperature``.
+``gate.logit_scale`` and ``gate.temperature``. A single head is the final score too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from lib import paths
 from lib.errors import ModelError
 from lib.models import backbone as backbones
 from lib.models.base import Head, Readout
@@ -31,7 +30,7 @@ WEIGHTS = "heads.safetensors"
 CARD = "card.json"
 RULE = "rule"  # of the split: says in words how it was made
 UNSEEN = (RULE, "held_out")
-REMEDY = "Train the heads again: python -m lib train smol-armo --source FOLDER"
+REMEDY = "Train the heads again: python -m lib train smol-armo (or smol-mixed) --source FOLDER"
 
 
 @dataclass
@@ -56,10 +55,13 @@ class FrozenHeads:
         return self.gate is not None
 
     def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
-        """Score = h Wᵀ + b in float32; with a gate also final and coefficients."""
+        """Score = h Wᵀ + b in float32; with a gate also final and coefficients.
+
+        Without one a single score is the final one too.
+        """
         score = np.asarray(hidden, np.float32) @ self.weight.T + self.bias
         if self.gate is None:
-            return Readout(score)
+            return Readout(score, score[:, 0] if len(self.weight) == 1 else None)
         if gate_hidden is None:
             raise ModelError(
                 f"the states that the gate of {self.name} reads", "none", "Give gate_hidden."
@@ -102,9 +104,7 @@ def is_folder_of_heads(folder: Path) -> bool:
     return (folder / CARD).is_file()
 
 
-def load(
-    name: str, folder: Path = paths.EMBEDDED, *, device: str = "cpu", dtype=torch.float32
-) -> FrozenHeads:
+def load(name: str, folder: Path, *, device: str = "cpu", dtype=torch.float32) -> FrozenHeads:
     """Load heads from a folder, on the embedded backbone.
 
     Raises

@@ -54,7 +54,7 @@ def head_weights(name: str) -> HeadWeights:
     """
     folder = Path(name)
     if name in EMBEDDED:
-        return _frozen(paths.EMBEDDED)
+        return _frozen(paths.embedded(name))
     if folder.is_dir() and frozen.is_folder_of_heads(folder):
         return _frozen(folder)
     if not folder.is_dir():

@@ -10,7 +10,7 @@ from lib.planted.geometry import backbone_world, heads_world
 from lib.planted.labels import agreement_gaps, label_wins, label_world
 from lib.planted.protocols import cell_logits, protocol_world
 from lib.planted.separability import separability_world
-from lib.planted.worlds import make_run, validity_world, wins
+from lib.planted.worlds import length_wins, make_run, skewed_gaps, validity_world, wins
 
 __all__ = [
     "agreement_gaps",
@@ -23,9 +23,11 @@ __all__ = [
     "independent_world",
     "label_wins",
     "label_world",
+    "length_wins",
     "make_run",
     "protocol_world",
     "separability_world",
+    "skewed_gaps",
     "validity_world",
     "wins",
 ]

@@ -13,12 +13,16 @@ import xarray as xr
 from lib.planted.worlds import make_run
 
 
-def signals(generator: np.random.Generator, pairs: int, many: int, between: float) -> np.ndarray:
+def signals(
+    generator: np.random.Generator, pairs: int, many: int, between: float, per_prompt: int = 1
+) -> np.ndarray:
     """Independent unit-variance signals, shape (2·pairs, many).
 
-    ``between`` is the share of the variance that both responses to a prompt have in common.
+    ``between`` is the share of the variance that all responses to a prompt have in common;
+    ``per_prompt`` divides ``pairs``.
     """
-    prompt = np.repeat(generator.standard_normal((pairs, many)), 2, axis=0)
+    prompts = generator.standard_normal((pairs // per_prompt, many))
+    prompt = np.repeat(prompts, 2 * per_prompt, axis=0)
     own = generator.standard_normal((2 * pairs, many))
     return np.sqrt(between) * prompt + np.sqrt(1 - between) * own
 
@@ -47,11 +51,15 @@ def blocks_world(
 
 
 def independent_world(
-    pairs: int = 300, heads: int = 10, between: float = 0.8, seed: int = 0
+    pairs: int = 300, heads: int = 10, between: float = 0.8, seed: int = 0, per_prompt: int = 1
 ) -> xr.Dataset:
-    """Heads that have nothing to do with one another, each much alike within a prompt."""
+    """Heads that have nothing to do with one another, each much alike within a prompt.
+
+    ``per_prompt`` is how many of the pairs each prompt has.
+    """
     generator = np.random.default_rng(seed)
-    return make_run(signals(generator, pairs, heads, between), name="planted/independent")
+    score = signals(generator, pairs, heads, between, per_prompt)
+    return make_run(score, prompt=np.arange(pairs) // per_prompt, name="planted/independent")
 
 
 def levels_world(pairs: int = 2000, seed: int = 0) -> xr.Dataset:

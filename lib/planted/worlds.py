@@ -116,6 +116,61 @@ def wins(
     return generator.binomial(per_prompt, rate)
 
 
+def skewed_gaps(
+    generator: np.random.Generator,
+    draws: int,
+    prompts: int,
+    per_prompt: int,
+    heads: int,
+    win_rate: float = 0.5,
+    icc: float = 0.5,
+) -> np.ndarray:
+    """Gaps whose size depends on who won, shape (draws, prompts · per_prompt, heads).
+
+    Outcomes are those of ``wins``; a win is worth ten times a loss, so that means and ranks
+    move while win rates don't. Rows of a prompt are neighbours.
+    """
+    won = wins(generator, (draws, prompts, heads), per_prompt, win_rate, icc)
+    order = generator.random((draws, prompts, per_prompt, heads)).argsort(axis=2)
+    sign = np.where(order < won[:, :, None], 10.0, -1.0)
+    gaps = sign * generator.exponential(1, sign.shape)
+    return gaps.reshape(draws, prompts * per_prompt, heads)
+
+
+def length_wins(
+    generator: np.random.Generator,
+    draws: int,
+    prompts: int,
+    per_prompt: int,
+    heads: int,
+    agreement: float = 0.9,
+    alike: float = 0.7,
+) -> np.ndarray:
+    """Wins by prompt of heads that all read length, which people don't heed.
+
+    Parameters
+    ----------
+    agreement
+        Correlation of two heads' gaps, which is what they owe to length.
+    alike
+        Correlation of two gaps of a prompt, in length and in each head's own part.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (draws, prompts, heads). Each head wins half of the comparisons, in truth.
+    """
+
+    def gaps(many: int) -> np.ndarray:
+        shape = (draws, prompts, 1, many), (draws, prompts, per_prompt, many)
+        prompt, row = (generator.standard_normal(s, dtype=np.float32) for s in shape)
+        return np.sqrt(np.float32(alike)) * prompt + np.sqrt(np.float32(1 - alike)) * row
+
+    length, own = gaps(1), gaps(heads)
+    gap = np.sqrt(np.float32(agreement)) * length + np.sqrt(np.float32(1 - agreement)) * own
+    return (gap > 0).sum(axis=2)
+
+
 def validity_world(pairs: int = 600, strength: float = 0.8, seed: int = 0) -> xr.Dataset:
     """Heads of known validity: ``follows``, ``inverted``, ``shuffled``, ``length``, ``constant``.
 

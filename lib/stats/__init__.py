@@ -12,6 +12,7 @@ Files are named for families, functions for what they tell:
 ``separability``     concept probes and readout loss (``probing`` fits them)
 ``gating``           the gate against fixed rules, debiasing
 ``weights``          norms and cosines of a head matrix, its card as tables
+``published``        what published figures imply; ``claims`` gives each its verdict
 ``proportions``      clustered win rates and their intervals
 ``permutation``      the exact sign-flip test, Holm's correction
 """

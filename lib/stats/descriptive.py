@@ -39,11 +39,12 @@ def lengths(run: xr.Dataset, bins: int = 30) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``side`` (``better``, ``worse``), ``low`` and ``high`` (tokens, half-open) and
-        ``share`` of that side's responses; a response counts once for each comparison.
+        ``share`` of that side's responses; a response counts once for each comparison. Without
+        comparisons the bins are those of all responses, and every share is 0.
     """
     aligned = align(run)
     tokens = run["n_response_tokens"].values
-    used = tokens[np.concatenate([aligned.better, aligned.worse])]
+    used = tokens[np.concatenate([aligned.better, aligned.worse])] if len(aligned) else tokens
     edges = np.unique(np.geomspace(max(1, used.min()), used.max() + 1, bins + 1).round())
     parts = []
     for side, rows in (("better", aligned.better), ("worse", aligned.worse)):
@@ -80,9 +81,13 @@ def length_summary(run: xr.Dataset) -> pd.DataFrame:
                 "longer_wins": found["win_rate"],
                 "low": found["low"],
                 "high": found["high"],
-                "prompt_tokens": np.median(prompt[owner[aligned.better[mask]]]),
-                "better_tokens": np.median(tokens[aligned.better[mask]]),
-                "worse_tokens": np.median(tokens[aligned.worse[mask]]),
+                "prompt_tokens": _median(prompt[owner[aligned.better[mask]]]),
+                "better_tokens": _median(tokens[aligned.better[mask]]),
+                "worse_tokens": _median(tokens[aligned.worse[mask]]),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values)) if len(values) else np.nan

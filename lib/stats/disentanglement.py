@@ -39,6 +39,7 @@ GENERAL = 2 / 3  # share of the first component from which minor factors can't b
 PUBLISHED = "as published"
 NOT_NUMBERS = "scores that are not numbers"
 CONSTANT = "the same for all responses"
+TOO_FEW = "fewer than three responses"  # two are on a line, whatever they are
 FLAT = 1e-9  # share of the pooled variance below which there is none
 CHUNK = 4_000_000
 
@@ -92,7 +93,9 @@ def prepare(run: xr.Dataset) -> Scores:
 def _reason(column: np.ndarray) -> str:
     if not np.isfinite(column).all():
         return NOT_NUMBERS
-    return CONSTANT if len(column) < 2 or np.ptp(column) == 0 else ""
+    if len(column) < 3:
+        return TOO_FEW
+    return CONSTANT if np.ptp(column) == 0 else ""
 
 
 def components(scores: Scores, weight: np.ndarray | None = None) -> dict[str, np.ndarray]:

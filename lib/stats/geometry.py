@@ -28,9 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.stats import norm
 
 from lib.errors import DataError
 from lib.stats.disentanglement import spearman
+from lib.stats.winrates import POWER
 
 KINDS = ("pooled", "within")
 POST_NORM, FOLDED, WHITENED = "post-norm", "gain folded", "whitened"
@@ -245,11 +247,10 @@ def geometry_as_published(
     values |= _regression(np.abs(cosines(w))[upper], rho[upper])
     generator = np.random.default_rng(seed)
     random: dict[str, list[np.ndarray]] = {}
-    step = max(1, CHUNK // w.size)
-    basis = np.eye(many, w.shape[1])  # by symmetry any fixed subspace does
+    step = max(1, CHUNK // (len(w) * (many + len(w))))
     for first in range(0, draws, step):
-        drawn = generator.standard_normal((min(step, draws - first), *w.shape))
-        for name, value in shape_of(drawn, basis).items():
+        drawn = random_heads(generator, min(step, draws - first), w.shape, many)
+        for name, value in shape_of(drawn, np.eye(many, drawn.shape[2])).items():
             random.setdefault(name, []).append(value)
     empty["value"] = [float(values[name]) for name in names]
     for column, level in (("low", 0.025), ("high", 0.975)):
@@ -258,6 +259,43 @@ def geometry_as_published(
             for name in names
         ]
     return empty.assign(note="")
+
+
+def random_heads(
+    generator: np.random.Generator, draws: int, shape: tuple[int, int], many: int
+) -> np.ndarray:
+    """Gaussian head matrices, turned so that few columns hold all that measures depend on.
+
+    Parameters
+    ----------
+    shape
+        Heads and features of the matrices that are drawn.
+    many
+        Size of the subspace that heads are compared with: by symmetry, that of the first
+        ``many`` features.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (draws, heads, many + heads), or (draws, \\*shape) where that is smaller.
+
+    Notes
+    -----
+    A rotation of the other features changes neither inner products of heads nor their
+    projections on the subspace, and makes those columns the triangular factor of a Wishart
+    matrix: χ on the diagonal, normals below (Bartlett 1933). So thousands of features cost no
+    more than dozens.
+    """
+    heads, features = shape
+    rest = features - many
+    if rest <= heads:
+        return generator.standard_normal((draws, heads, features))
+    drawn = generator.standard_normal((draws, heads, many + heads))
+    factor = np.tril(drawn[:, :, many:], -1)
+    own = np.arange(heads)
+    factor[:, own, own] = np.sqrt(generator.chisquare(rest - own, (draws, heads)))
+    drawn[:, :, many:] = factor
+    return drawn
 
 
 def shape_of(weight: np.ndarray, basis: np.ndarray) -> dict[str, np.ndarray]:
@@ -577,36 +615,39 @@ def mantel(
     -------
     pandas.DataFrame
         One row: ``heads``, ``statistic`` (Pearson, over pairs), ``p`` (two-sided),
-        ``smallest_p`` (that so many heads and draws can reach), ``note`` (``not tested``
-        below six heads).
+        ``smallest_p`` (that so many heads and draws can reach), ``mde`` (the size of statistic
+        found at .05 with power .8), ``note`` (``not tested`` below six heads).
 
     Notes
     -----
     Mantel (1967). With all permutations p is the share, the given order included, whose
-    |statistic| is as large; with random ones (1 + count)/(1 + draws).
+    |statistic| is as large; with random ones (1 + count)/(1 + draws). ``mde`` is the 95th
+    percentile of their |statistic| plus z.8 of their standard deviations: other heads with
+    such a correlation are taken to vary as permuted ones do.
     """
     parts = prepare(run, weight)
     note = NO_WEIGHTS if weight is None else parts.note("pooled")
-    row = {"heads": len(parts.names), "statistic": np.nan, "p": np.nan, "smallest_p": np.nan}
+    names = ("statistic", "p", "smallest_p", "mde")
+    row = {"heads": len(parts.names)} | dict.fromkeys(names, np.nan)
     if note:
         return pd.DataFrame([row | {"note": note}])
     one, other = cosines(parts.weight), correlations(parts.scores["pooled"])
-    statistic, p, smallest = mantel_test(one, other, draws, seed)
-    row["statistic"] = statistic
+    found = mantel_test(one, other, draws, seed)
+    row["statistic"] = found[0]
     if row["heads"] < TESTED:
         return pd.DataFrame([row | {"note": f"not tested: fewer than {TESTED} heads"}])
-    return pd.DataFrame([row | {"p": p, "smallest_p": smallest, "note": ""}])
+    return pd.DataFrame([row | dict(zip(names, found, strict=True)) | {"note": ""}])
 
 
 def mantel_test(
     one: np.ndarray, other: np.ndarray, draws: int = 9999, seed: int = 0
-) -> tuple[float, float, float]:
-    """Statistic, two-sided p and smallest reachable p of two symmetric matrices."""
+) -> tuple[float, float, float, float]:
+    """Statistic, two-sided p, smallest reachable p and what would be found; see ``mantel``."""
     heads = len(one)
     i, j = np.triu_indices(heads, 1)
     x, y = one[i, j], other[i, j]
     if len(x) < 3 or np.ptp(x) < 1e-12 or np.ptp(y) < 1e-12 or not np.isfinite(x + y).all():
-        return np.nan, np.nan, np.nan
+        return np.nan, np.nan, np.nan, np.nan
     x = (x - x.mean()) / np.linalg.norm(x - x.mean())
     centred = other - y.mean()
     scale = np.linalg.norm(y - y.mean())
@@ -625,6 +666,7 @@ def mantel_test(
         ]
     )
     reached = int((np.abs(null) >= abs(statistic) - 1e-12).sum())
+    mde = min(1.0, np.quantile(np.abs(null), 0.95) + norm.ppf(POWER) * null.std())
     if exact:
-        return statistic, reached / len(orders), 1 / len(orders)
-    return statistic, (1 + reached) / (1 + draws), 1 / (1 + draws)
+        return statistic, reached / len(orders), 1 / len(orders), mde
+    return statistic, (1 + reached) / (1 + draws), 1 / (1 + draws), mde

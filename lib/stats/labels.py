@@ -703,7 +703,8 @@ def mtmm(
         concept) with its lower bound ``convergent_low``, the same for the ``other``;
         ``hetero`` (mean |r| across), ``htmt`` with its upper bound ``htmt_high``, ``htmt2``;
         ``verdict`` and ``note``. Verdicts: ``undefined`` (a concept with heads of one source
-        only, or an r within a concept that isn't above 0), ``convergent and discriminant``
+        only, a single prompt, or an r within a concept that isn't above 0), ``convergent and
+        discriminant``
         (both lower bounds above 0, the upper bound of HTMT below .85), ``convergent``
         (both lower bounds above 0), else ``not shown``.
 
@@ -736,7 +737,7 @@ def mtmm(
         low = [np.quantile(again[k], alpha) for k in ("mono", "mono_other")]
         high = np.quantile(again["htmt"], 1 - alpha, method="higher")
         single = [name for name in (a, b) if not several[name]]
-        verdict, note = _convergence(found, low, high, single)
+        verdict, note = _convergence(found, low, high, single, len(products))
         defined = verdict != "undefined"
         rows.append(
             {
@@ -758,9 +759,11 @@ def mtmm(
     return pd.DataFrame(rows)[list(MTMM)]
 
 
-def _convergence(found, low, high, single: list[str]) -> tuple[str, str]:
+def _convergence(found, low, high, single: list[str], prompts: int) -> tuple[str, str]:
     if single:
         return "undefined", f"{' and '.join(single)}: heads of one source only"
+    if prompts < 2:
+        return "undefined", "a single prompt"
     if not np.isfinite(found["hetero"]):
         return "undefined", "no pair across the concepts has different sources"
     if not found["defined"]:

@@ -227,7 +227,7 @@ class Question:
 def questions(
     run: xr.Dataset, comparisons: pd.DataFrame | None = None, folds: int = 5
 ) -> list[Question]:
-    """The run's comparisons by concept, in order of appearance."""
+    """The run's comparisons by concept, in order of appearance; one that says so without any."""
     aligned = align(run, comparisons)
     hidden, scores = run["hidden"].values, run["score"].values
     kept = np.isfinite(hidden[aligned.better]).all(axis=1)
@@ -243,13 +243,15 @@ def questions(
         dtype=object,
     )
     out = []
-    for concept in dict.fromkeys(about):
+    for concept in dict.fromkeys(about) or ["every criterion"]:
         rows = np.flatnonzero((about == concept) & kept)
         better, worse = aligned.better[rows], aligned.worse[rows]
         difference = hidden[better].astype(float) - hidden[worse]
         prompts = len(np.unique(aligned.prompt[rows]))
         note = ""
-        if not len(rows):
+        if not len(aligned):
+            note = "no comparisons"
+        elif not len(rows):
             note = "no states were kept"
         elif not difference.any():
             note = "the states do not differ between responses"

@@ -2,6 +2,7 @@
 
 ``validity`` is what we stand behind, ``validity_as_published`` what audits print, and
 ``baselines`` what a head has to be compared with. One row a head (or baseline) and subset.
+``outcomes`` keeps who won each comparison, so that models can be compared later.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ VERDICTS = ("strong", "tracks", "inverted", "chance", "inconclusive", "undefined
 STRONG = 0.65
 CHANCE = (0.45, 0.55)
 POWER = 0.8
+HEAD, SCORE, FINAL = "head", "score", "final score"  # kinds of rule; the model's one score
 RATES = ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"]
 
 
@@ -173,6 +175,52 @@ def verdicts(table: pd.DataFrame, alpha: float = 0.05) -> np.ndarray:
         ["undefined", "strong", "tracks", "inverted", "chance"],
         "inconclusive",
     )
+
+
+def outcomes(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Who won each comparison, by every head and by the model's one score.
+
+    Kept beside a page so that two models can be compared on the comparisons that both were
+    audited on, without either being run again.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a comparison and rule: ``model``, ``dataset``, ``item`` and ``prompt`` (the
+        dataset's id and the prompt's hash, the same whatever the model), ``better`` and
+        ``worse`` (places within the item), ``criterion``, ``subset``, ``kind`` (``head``, or
+        ``score`` for the model's one score), ``rule`` (the head's name; ``final score``) and
+        ``outcome`` (1 a win, ½ a tie, 0 a loss, NaN where a score is no number). All but
+        places and outcome are categories.
+    """
+    aligned = align(run, comparisons)
+    score = run["score"].values.astype(float)
+    rules = [(HEAD, str(name)) for name in run["head"].values]
+    if "final" in run:
+        score = np.column_stack([score, run["final"].values])
+        rules.append((SCORE, FINAL))
+    gaps = score[aligned.better] - score[aligned.worse]
+    owner = run["item_of_response"].values[aligned.better]
+    slot = run["slot"].values
+    shared = {
+        "item": run["item"].values[owner],
+        "prompt": run["prompt_hash"].values[owner],
+        "better": slot[aligned.better],
+        "worse": slot[aligned.worse],
+        "criterion": aligned.criterion,
+        "subset": aligned.subset,
+    }
+    n, k = gaps.shape
+    table = pd.DataFrame({name: np.tile(values, k) for name, values in shared.items()})
+    table.insert(0, "model", run.attrs["model"])
+    table.insert(1, "dataset", run.attrs["dataset"])
+    table["kind"] = np.repeat([kind for kind, _ in rules], n)
+    table["rule"] = np.repeat([rule for _, rule in rules], n)
+    finite = np.isfinite(gaps)
+    won = np.where(finite, (np.sign(np.where(finite, gaps, 0)) + 1) / 2, np.nan)
+    table["outcome"] = won.T.ravel()
+    named = table.columns.difference(["better", "worse", "outcome"])
+    return table.astype(dict.fromkeys(named, "category"))
 
 
 def validity_as_published(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -1,5 +1,6 @@
-"""Training of the embedded model's heads.
+"""Training of heads on a frozen backbone.
 
-``split`` keeps prompts apart, ``bradley_terry`` fits linear preference heads on frozen
-states, ``smol_armo`` is the script that makes the committed weights.
+``split`` keeps prompts apart, ``bradley_terry`` and ``ridge`` fit linear heads on frozen
+states, ``gate`` the weights that a prompt gives them. ``smol_armo`` and ``smol_mixed`` make
+the embedded models, ``armorm`` a checkpoint from any rated and preference sets.
 """

@@ -21,14 +21,12 @@ import numpy as np
 
 from lib.data import load_items
 from lib.errors import DataError, unknown
-from lib.extraction import align, extract
 from lib.models.armorm import TRAINING, save_armorm
 from lib.models.gating import Gate
 from lib.stats.proportions import by_cluster, wilson
 from lib.training import gate as gates
-from lib.training import ridge, split
-
-FIXED = ("item", "slot", "text", "row", "judgements")
+from lib.training import ridge
+from lib.training.parts import Part, load_part, sides
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,8 @@ def train(
         Without rated responses or comparisons, or for an attribute to remove that no
         dataset rates.
     """
-    rated = [_states(model, name, source, limit, seed) for name, source in ratings.items()]
-    names = sorted({name for part in rated for name in part.ratings})
+    rated = [_part(model, name, source, limit, seed) for name, source in ratings.items()]
+    names = sorted({name for part in rated for name in part.rated})
     if not names:
         raise DataError(
             "ratings in " + ", ".join(ratings), "none", "Name a dataset whose responses are rated."
@@ -103,7 +101,7 @@ def train(
         debiasing = gates.Debiasing(np.eye(len(names)), np.zeros(len(names)))
     else:
         debiasing = gates.debias(reference, names.index(remove))
-    pairs = [_states(model, name, source, limit, seed) for name, source in preferences.items()]
+    pairs = [_part(model, name, source, limit, seed) for name, source in preferences.items()]
     states, scores, pair_side, group = _pairs(pairs, heads.weight)
     fit = pair_side == "train"
     network, losses = gates.train_gate(
@@ -133,7 +131,7 @@ def train(
         ],
         "gate_loss": [round(float(losses[0]), 4), round(float(losses[-1]), 4)],
         "held_out": _accuracy(network, debiasing.matrix, states[out], scores[out], group[out]),
-        "split": _split([*rated, *pairs]),
+        "split": sides([*rated, *pairs]),
     }
     return Trained(names, heads.weight, debiasing.matrix, network, card)
 
@@ -157,60 +155,20 @@ def save(trained: Trained, model, folder: str | Path) -> Path:
     return folder
 
 
-@dataclass(frozen=True)
-class _Part:
-    hidden: np.ndarray
-    gate_hidden: np.ndarray
-    owner: np.ndarray
-    side: np.ndarray
-    group: np.ndarray
-    better: np.ndarray
-    worse: np.ndarray
-    ratings: Mapping[str, np.ndarray]
-    hashes: np.ndarray
-
-    def matrix(self, names: Sequence[str]) -> np.ndarray:
-        """Ratings, shape (responses, names); NaN where this dataset has none."""
-        missing = np.full(len(self.owner), np.nan)
-        return np.column_stack([self.ratings.get(name, missing) for name in names])
+def _part(model, name: str, source: str | None, limit: int, seed: int) -> Part:
+    return load_part(model, load_items(name, source=source, limit=limit, seed=seed))
 
 
-def _states(model, name: str, source: str | None, limit: int, seed: int) -> _Part:
-    items = load_items(name, source=source, limit=limit, seed=seed)
-    run = extract(model, items, held_out=False)
-    items = items.select(items.prompts["item"].isin(run["item"].values).to_numpy())
-    rated = [column for column in items.responses if column not in FIXED]
-    aligned = align(run) if run.sizes["comparison"] else None
-    none = np.zeros(0, np.int64)
-    return _Part(
-        hidden=run["hidden"].values.astype(float),
-        gate_hidden=run["gate_hidden"].values.astype(float),
-        owner=run["item_of_response"].values,
-        side=split.side(items.prompts["prompt"]),
-        group=split.groups(items.prompts["prompt"]),
-        better=aligned.better if aligned else none,
-        worse=aligned.worse if aligned else none,
-        ratings={column: items.responses[column].to_numpy(float) for column in rated},
-        hashes=items.prompts["prompt_hash"].to_numpy(),
-    )
-
-
-def _pairs(parts: Sequence[_Part], weight: np.ndarray):
+def _pairs(parts: Sequence[Part], weight: np.ndarray):
     """Prompt states, head scores (pairs, 2, heads), sides and groups of all comparisons."""
     if not sum(len(part.better) for part in parts):
         raise DataError("comparisons to train the gate on", "none", "Name a preference dataset.")
-    items = [part.owner[part.better] for part in parts]
-    states = [part.gate_hidden[item] for part, item in zip(parts, items, strict=True)]
-    scores = [
-        np.stack([part.hidden[part.better], part.hidden[part.worse]], 1) @ weight.T
-        for part in parts
-    ]
-    side = [part.side[item] for part, item in zip(parts, items, strict=True)]
-    group = [
-        part.group[item] + k * 10**6
-        for k, (part, item) in enumerate(zip(parts, items, strict=True))
-    ]
-    return tuple(np.concatenate(each) for each in (states, scores, side, group))
+    return (
+        np.concatenate([part.pairs(part.gate_hidden) for part in parts]),
+        np.concatenate([part.both @ weight.T for part in parts]),
+        np.concatenate([part.pairs(part.side) for part in parts]),
+        np.concatenate([part.pairs(part.group) + k * 10**6 for k, part in enumerate(parts)]),
+    )
 
 
 def _r2(hidden, label, out, heads, k) -> float | None:
@@ -229,10 +187,3 @@ def _accuracy(network: Gate, matrix, states, scores, group) -> dict[str, float]:
     found = wilson(*by_cluster(correct, np.unique(group, return_inverse=True)[1]))
     numbers = {"accuracy": found.estimate, "low": found.low, "high": found.high}
     return {key: round(float(value), 4) for key, value in numbers.items()} | {"pairs": len(states)}
-
-
-def _split(parts: Sequence[_Part]) -> dict[str, list[str]]:
-    return {
-        side: sorted(set(np.concatenate([part.hashes[part.side == side] for part in parts])))
-        for side in split.SIDES
-    }

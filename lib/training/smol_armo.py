@@ -21,28 +21,21 @@ sets, give the final score. The card says all of it; the same files give the sam
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
 from scipy import stats
 
-from lib import paths
 from lib.data import load_items, measures
-from lib.extraction import align, extract
 from lib.models import backbone as backbones
 from lib.models.base import Head
-from lib.models.frozen import CARD, WEIGHTS, FrozenHeads, tensors
+from lib.models.frozen import tensors
 from lib.models.gating import Gate
-from lib.models.prompt import PromptFormat
-from lib.stats.proportions import by_cluster, wilson
-from lib.training import bradley_terry, gate, ridge, split
+from lib.training import bradley_terry, cards, gate, ridge, split
+from lib.training.parts import RULE, Part, bare_backbone, load_part, sides
 
 NAME = "smol-armo"
 SETS = ("hh-rlhf/helpful-base", "hh-rlhf/harmless-base", "xstest", "reward-bench-2", "llmbar")
@@ -147,88 +140,10 @@ RECIPES = (
 )
 
 
-def bare_backbone() -> FrozenHeads:
-    """The embedded backbone without heads, for extracting states to train on."""
-    backbone, tokenizer = backbones.load_embedded()
-    return FrozenHeads(
-        name=backbones.EMBEDDED,
-        heads=[],
-        backbone=backbone,
-        format=PromptFormat(tokenizer, backbones.EMBEDDED, backbones.END_OF_TURN),
-        weight=np.zeros((0, backbone.config.hidden_size), np.float32),
-        bias=np.zeros(0, np.float32),
-        trained_on=frozenset(),
-        card={},
-    )
+MEASURES = {recipe.head.name: recipe.label for recipe in RECIPES if recipe.kind == "measure"}
 
 
-@dataclass(frozen=True)
-class Part:
-    """States of one dataset, with the side of each response.
-
-    Attributes
-    ----------
-    hidden, gate_hidden
-        Shapes (responses, features) and (items, features), float64.
-    owner
-        Item of each response; ``side`` and ``group`` are per item.
-    better, worse
-        Rows of the comparisons.
-    rated
-        Ratings and measures by head name, shape (responses,), NaN where missing.
-    hashes
-        Of the prompts.
-    """
-
-    hidden: np.ndarray
-    gate_hidden: np.ndarray
-    owner: np.ndarray
-    side: np.ndarray
-    group: np.ndarray
-    better: np.ndarray
-    worse: np.ndarray
-    rated: Mapping[str, np.ndarray]
-    hashes: np.ndarray
-
-    @property
-    def difference(self) -> np.ndarray:
-        """Preferred state minus the other, shape (comparisons, features)."""
-        return self.hidden[self.better] - self.hidden[self.worse]
-
-    def pairs(self, per_item: np.ndarray) -> np.ndarray:
-        """A per-item array at each comparison."""
-        return per_item[self.owner[self.better]]
-
-
-def load_part(model: FrozenHeads, dataset: str, source: Path) -> Part:
-    """Extract a dataset's states and measure its texts."""
-    items = load_items(dataset, source=source / dataset.split("/")[0])
-    run = extract(model, items)
-    if list(run["item"].values) != list(items.prompts["item"]):
-        items = items.select(items.prompts["item"].isin(run["item"].values).to_numpy())
-    aligned = align(run)
-    tokens = run["n_response_tokens"].values
-    rated = {}
-    for recipe in RECIPES:
-        if recipe.kind == "measure":
-            pairs = zip(items.responses["text"], tokens.tolist(), strict=True)
-            rated[recipe.head.name] = np.asarray([recipe.label(*pair) for pair in pairs])
-        elif recipe.kind == "rating" and recipe.label in items.responses:
-            rated[recipe.head.name] = items.responses[recipe.label].to_numpy(float)
-    return Part(
-        hidden=run["hidden"].values.astype(float),
-        gate_hidden=run["gate_hidden"].values.astype(float),
-        owner=run["item_of_response"].values,
-        side=split.side(items.prompts["prompt"]),
-        group=split.groups(items.prompts["prompt"]),
-        better=aligned.better,
-        worse=aligned.worse,
-        rated=rated,
-        hashes=items.prompts["prompt_hash"].to_numpy(),
-    )
-
-
-def train(source: str | Path, out: str | Path | None = None) -> str:
+def train(source: str | Path, out: str | Path | None = None, *, model=None, limit: int = 0) -> str:
     """Train everything and write weights and card; returns a summary.
 
     Parameters
@@ -237,27 +152,41 @@ def train(source: str | Path, out: str | Path | None = None) -> str:
         Folder that holds the sets, each in its published layout.
     out
         Folder for the two files; the package's own by default.
+    model
+        A ``RewardModel`` whose backbone and prompt format are used; by default the embedded
+        backbone on the CPU, where the committed weights were made.
+    limit
+        Items of each set, a seeded sample; 0 for all. Needs ``out``.
+
+    Raises
+    ------
+    ParameterError
+        For a limit without ``out``.
+    DataError
+        When the source lacks a set, or a side of the split has no comparison of one.
     """
-    model = bare_backbone()
-    parts = {name: load_part(model, name, Path(source)) for name in SETS}
+    out = cards.folder(NAME, out, limit)
+    model = model or bare_backbone("cpu")
+    parts = {}
+    for name in SETS:
+        items = load_items(name, source=Path(source) / name.split("/")[0], limit=limit)
+        parts[name] = load_part(model, items, MEASURES)
     hidden = np.concatenate([part.hidden for part in parts.values()])
-    sides = np.concatenate([part.side[part.owner] for part in parts.values()])
+    side = np.concatenate([part.side[part.owner] for part in parts.values()])
     fitted = [_fit(recipe, parts) for recipe in RECIPES]
     weight = np.asarray([weight for weight, _, _ in fitted])
     bias = np.asarray([bias for _, bias, _ in fitted])
-    scores = hidden[sides == "train"] @ weight.T + bias
-    weight /= scores.std(axis=0)[:, None]
-    bias = (bias - scores.mean(axis=0)) / scores.std(axis=0)
+    weight, bias = cards.standardise(weight, bias, hidden[side == "train"])
     names = [recipe.head.name for recipe in RECIPES]
-    reference = hidden[sides == "train"] @ weight.T + bias
+    reference = hidden[side == "train"] @ weight.T + bias
     debiasing = gate.debias(reference, names.index(REMOVED))
     network, gate_card = _gate(parts, weight, bias, debiasing.matrix, names, fitted)
     card = {
         "name": NAME,
         "backbone": backbones.EMBEDDED,
         "recipe": "ArmoRM's, corrected: see lib/training/smol_armo.py",
-        "command": f"python -m lib train {NAME} --source FOLDER",
-        "unit": "one standard deviation over the training responses",
+        "command": cards.command(NAME, limit),
+        "unit": cards.UNIT,
         "heads": [
             _entry(recipe, found) for recipe, (_, _, found) in zip(RECIPES, fitted, strict=True)
         ],
@@ -266,43 +195,29 @@ def train(source: str | Path, out: str | Path | None = None) -> str:
             "lambda": dict(zip(names, _plain(debiasing.lambdas), strict=True)),
         },
         "gate": gate_card,
-        "split": _split(parts),
+        "split": {"rule": RULE, **sides(list(parts.values()))},
     }
-    out = Path(out) if out else paths.EMBEDDED
-    _write(out, tensors(weight, bias, debiasing.matrix, network), card)
+    cards.write(out, tensors(weight, bias, debiasing.matrix, network), card)
     return "\n".join(
-        f"{entry['name']}: {entry['score']} cross-validated {_shown(entry['cross_validated'])}, "
-        f"held out {_shown(entry['held_out'])}"
+        f"{entry['name']}: {entry['score']} cross-validated "
+        f"{cards.shown(entry['cross_validated'])}, held out {cards.shown(entry['held_out'])}"
         for entry in [*card["heads"], {"name": "gated score", **gate_card}]
     )
 
 
 def _fit(recipe: Recipe, parts: Mapping[str, Part]):
     """Weight, bias and what the card says of one head."""
-    if recipe.kind == "preference":
-        return _fit_preference(parts[recipe.label])
-    return _fit_rating(recipe, parts)
-
-
-def _fit_preference(part: Part):
-    difference, side, group = part.difference, part.pairs(part.side), part.pairs(part.group)
-    train, seen = side == "train", side != "held_out"
-    c = bradley_terry.choose(difference, train, side == "choose")
-    weight = bradley_terry.fit(difference[train], c)
-    found = {
-        "score": "accuracy",
-        "penalty": c,
-        "rows": int(train.sum()),
-        "cross_validated": _accuracy(
-            bradley_terry.cross_validate(difference[seen], group[seen], c=c), group[seen]
-        ),
-        "held_out": _accuracy(bradley_terry.accuracy(weight, difference[~seen]), group[~seen]),
-    }
+    if recipe.kind != "preference":
+        return _fit_rating(recipe, parts)
+    part = parts[recipe.label]
+    weight, found = cards.fit_preference(
+        part.difference, part.pairs(part.side), part.pairs(part.group)
+    )
     return weight, 0.0, found
 
 
 def _fit_rating(recipe: Recipe, parts: Mapping[str, Part]):
-    name = recipe.head.name
+    name = recipe.label if recipe.kind == "rating" else recipe.head.name
     chosen = [part for part in parts.values() if name in part.rated]
     hidden = np.concatenate([part.hidden for part in chosen])
     rating = np.concatenate([part.rated[name] for part in chosen])
@@ -338,9 +253,7 @@ def _gate(parts, weight, bias, matrix, names, fitted):
     states = np.concatenate([part.pairs(part.gate_hidden) for part in used])
     side = np.concatenate([part.pairs(part.side) for part in used])
     group = np.concatenate([part.pairs(part.group) + k * 10**6 for k, part in enumerate(used)])
-    pairs = np.concatenate(
-        [np.stack([part.hidden[part.better], part.hidden[part.worse]], 1) for part in used]
-    )
+    pairs = np.concatenate([part.both for part in used])
     scores = pairs @ weight.T + bias
     train, choose, out = (side == name for name in split.SIDES)
     unseen = _unseen_scores(scores, pairs, used, weight, own, fitted, train)
@@ -348,7 +261,7 @@ def _gate(parts, weight, bias, matrix, names, fitted):
 
     def correct(coefficients, rows):
         margin = ((scores[:, 0] - scores[:, 1]) * coefficients)[rows].sum(axis=1)
-        return _accuracy((margin > 0) + (margin == 0) / 2, group[rows])
+        return cards.accuracy((margin > 0) + (margin == 0) / 2, group[rows])
 
     coefficients = network(states) @ matrix.T
     undebiased = network(states)
@@ -364,7 +277,7 @@ def _gate(parts, weight, bias, matrix, names, fitted):
         "held_out": correct(coefficients, out),
         "held_out_without_debiasing": correct(undebiased, out),
         "held_out_uniform": correct(np.isin(np.arange(len(names)), columns)[None] / 2, out),
-        "held_out_mixed_one_head": _accuracy(mixed_correct, group[out]),
+        "held_out_mixed_one_head": cards.accuracy(mixed_correct, group[out]),
         "held_out_single_heads": single,
     }
 
@@ -433,17 +346,11 @@ def _widened(small: Gate, project, centre, columns, heads: int) -> Gate:
     )
 
 
-def _accuracy(correct: np.ndarray, group: np.ndarray) -> dict[str, float]:
-    """Accuracy with its interval, prompts with one opening as one."""
-    found = wilson(*by_cluster(correct, np.unique(group, return_inverse=True)[1]))
-    return _rounded(found.estimate, found.low, found.high, len(correct))
-
-
 def _agreement(predicted: np.ndarray, rating: np.ndarray, group: np.ndarray) -> dict[str, float]:
     """Accuracy at ½ on the ratings that are 0 or 1."""
     clear = rating != 0.5
     correct = ((predicted > 0.5) == (rating == 1))[clear].astype(float)
-    return _accuracy(correct, group[clear])
+    return cards.accuracy(correct, group[clear])
 
 
 def _spearman(predicted: np.ndarray, rating: np.ndarray, group: np.ndarray) -> dict[str, float]:
@@ -452,12 +359,7 @@ def _spearman(predicted: np.ndarray, rating: np.ndarray, group: np.ndarray) -> d
     n = len(np.unique(group))
     half = stats.norm.ppf(0.975) * math.sqrt((1 + rho**2 / 2) / (n - 3))
     low, high = np.tanh(np.arctanh(rho) + np.array([-half, half]))
-    return _rounded(rho, low, high, len(rating))
-
-
-def _rounded(value, low, high, rows: int) -> dict[str, float]:
-    numbers = {"value": value, "low": low, "high": high}
-    return {key: round(float(number), 4) for key, number in numbers.items()} | {"rows": rows}
+    return cards.rounded(rho, low, high, len(rating))
 
 
 def _entry(recipe: Recipe, found: Mapping) -> dict:
@@ -474,40 +376,5 @@ def _entry(recipe: Recipe, found: Mapping) -> dict:
     }
 
 
-def _split(parts: Mapping[str, Part]) -> dict:
-    """Prompt hashes by side; a prompt on two sides would be a fault of the split."""
-    sides = {
-        side: sorted(set(np.concatenate([p.hashes[p.side == side] for p in parts.values()])))
-        for side in split.SIDES
-    }
-    if sum(map(len, sides.values())) != len(set().union(*sides.values())):
-        raise AssertionError("a prompt is on two sides of the split")
-    return {
-        "rule": f"by the digest of the first user turn: below {split.HELD_OUT_SHARE} held out, "
-        f"the next {split.CHOOSE_SHARE} for choosing penalties, the rest for training",
-        **sides,
-    }
-
-
 def _plain(values: np.ndarray) -> list[float | None]:
     return [None if np.isnan(value) else round(float(value), 4) for value in values]
-
-
-def _shown(score: Mapping[str, float]) -> str:
-    return f"{score['value']:.3f} [{score['low']:.3f}, {score['high']:.3f}]"
-
-
-def _write(out: Path, arrays: Mapping[str, np.ndarray], card: dict) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(card, indent=1, ensure_ascii=False)
-    # Thousands of hashes, a line each, would hide the card: wrap them instead.
-    text = re.sub(r'(?<=[0-9a-f]{16}"),\n\s+(?=")', ", ", text)
-    writers = {
-        WEIGHTS: lambda path: save_file(dict(arrays), path),
-        CARD: lambda path: path.write_text(text + "\n"),
-    }
-    for name, write in writers.items():
-        partial = out / f"{name}.partial-{os.getpid()}"
-        write(partial)
-        os.chmod(partial, 0o644)
-        os.replace(partial, out / name)

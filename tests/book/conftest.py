@@ -1,14 +1,23 @@
-"""The site that the slow tests look at, built once from this checkout."""
+"""The site that the slow tests look at, small books of their own, and a browser without network."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lib import paths
+from lib.book import site as sites
+from lib.charts import theme
+
+FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
+HERE = ("file:", "data:", "blob:", "about:")
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +28,88 @@ def site() -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     assert (paths.SITE / "index.html").as_uri() in done.stdout
     return paths.SITE
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator:
+    from playwright.sync_api import sync_playwright
+
+    found = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    if found is None:
+        pytest.skip("no Chromium on this machine: make browser installs it on Debian")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def visit(chromium):
+    """Opens a file offline: ``visit(path, query, **options)`` gives the tab and what was said.
+
+    That is every console error, page error, dialog, failed request and request that left the
+    site, in words.
+    """
+    opened = []
+
+    def open_page(path: Path, query: str = "", **options):
+        while opened:
+            opened.pop().close()
+        context = chromium.new_context(offline=True, **options)
+        opened.append(context)
+        tab = context.new_page()
+        said: list[str] = []
+        tab.on("console", lambda m: said.append(m.text) if m.type == "error" else None)
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("dialog", lambda d: (said.append(f"dialog {d.message}"), d.dismiss()))
+        tab.on("requestfailed", lambda r: said.append(f"failed {r.url[:200]}"))
+        tab.on("request", lambda r: None if r.url.startswith(HERE) else said.append(r.url[:200]))
+        tab.goto(path.as_uri() + query)
+        tab.wait_for_load_state("load")
+        return tab, said
+
+    yield open_page
+    while opened:
+        opened.pop().close()
+
+
+@pytest.fixture(scope="session")
+def small_book(tmp_path_factory):
+    """Makes a book with this checkout's settings: ``small_book(index, pages)`` is its site.
+
+    ``index`` is the Markdown of the first page, ``pages`` maps a place under
+    ``book/results`` to an executed notebook.
+    """
+
+    def make(index: str, pages: Mapping[str, Path]) -> Path:
+        root = tmp_path_factory.mktemp("book")
+        shutil.copy(paths.ROOT / "_config.yml", root)
+        shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
+        (root / "book" / "_static" / "vega.js").write_text(theme.vega_bundle())
+        (root / "book" / "index.md").write_text(index)
+        for place, executed in pages.items():
+            target = root / "book" / "results" / f"{place}.ipynb"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(executed, target)
+        chapters = [{"file": f"book/results/{place}"} for place in pages]
+        toc = {"format": "jb-book", "root": "book/index", "chapters": chapters}
+        (root / "_toc.yml").write_text(yaml.safe_dump(toc))
+        done = subprocess.run(
+            [
+                str(Path(sys.executable).with_name("jupyter-book")),
+                *("build", str(root), "--path-output", str(root)),
+                *("-W", "-n", "--keep-going", "--all", "--quiet"),
+            ],
+            capture_output=True,
+            text=True,
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": str(paths.ROOT)},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        html = root / "_build" / "html"
+        sites._without_cdn(html)
+        return html
+
+    return make

@@ -1,84 +1,129 @@
 """Every page of the built site in headless Chromium, with the network cut off."""
 
-import shutil
+from pathlib import Path
+from urllib.parse import quote
 
+import pandas as pd
 import pytest
+from outside import from_elsewhere
 
 from lib import paths
 from lib.book import plan
 
 pytestmark = pytest.mark.slow
-FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
+
+LEAST = 4.5  # WCAG 2, level AA, for text of any size
+HEAVIEST = 600_000  # bytes of a page
+PHONE = {"width": 390, "height": 844}
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
+MARKS = "svg .mark-symbol path, svg .mark-rect path, svg .mark-line path, svg .mark-area path"
+EXECUTED = [p.output.removesuffix(".ipynb") + ".html" for p in plan.read().pages]
+PAGES = ["book/index.html", *EXECUTED]
 
 
-@pytest.fixture(scope="module")
-def browser(site):
-    from playwright.sync_api import sync_playwright
-
-    found = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    if found is None:
-        pytest.skip("no Chromium on this machine: make browser installs it on Debian")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield opened
-        opened.close()
+def test_the_site_loads_nothing_from_elsewhere(site):
+    assert from_elsewhere(site) == []
 
 
-def visit(browser, page, **options):
-    """The page opened offline, with what its console and network said."""
-    context = browser.new_context(offline=True, **options)
-    tab = context.new_page()
-    said = []
-    tab.on(
-        "console", lambda message: said.append(message.text) if message.type == "error" else None
-    )
-    tab.on("pageerror", lambda error: said.append(str(error)))
-    tab.on(
-        "request",
-        lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None,
-    )
-    tab.goto((paths.SITE / page).as_uri())
-    tab.wait_for_load_state("load")
-    return tab, said
+def test_pages_are_light(site):
+    # Scripts and styles are shared by all pages.
+    sizes = {page: (site / page).stat().st_size for page in PAGES}
+    assert max(sizes.values()) <= HEAVIEST, max(sizes, key=sizes.get)
 
 
-PAGES = ["book/index.html", *(p.output.removesuffix(".ipynb") + ".html" for p in plan.read().pages)]
+def figures(page: str) -> int:
+    """How many charts the executed notebook behind a page holds."""
+    executed = (paths.ROOT / page).with_suffix(".ipynb")
+    return executed.read_text().count("<figure class=") if executed.is_file() else 0
+
+
+def unfolded(tab):
+    """The page with all its parts open and all its charts drawn."""
+    tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    for chart in tab.locator("figure.chart").all():
+        chart.locator(MARKS).first.wait_for(state="attached", timeout=10_000)
+    return tab
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_opens_without_errors_or_requests(browser, page):
-    tab, said = visit(browser, page)
+def test_a_page_opens_without_errors_or_requests(site, visit, page):
+    tab, said = visit(site / page)
     tab.wait_for_timeout(500)
     assert not said
-    tab.context.close()
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p != "book/index.html"])
-def test_its_charts_have_marks(browser, page):
-    tab, _ = visit(browser, page)
-    charts = tab.locator("figure.chart")
-    assert charts.count() > 0
-    for index in range(charts.count()):
-        marks = charts.nth(index).locator(
-            "svg .mark-symbol path, svg .mark-rect path, svg .mark-line path, svg .mark-area path"
-        )
-        marks.first.wait_for(state="attached", timeout=10_000)
-    tab.context.close()
+@pytest.mark.parametrize("page", EXECUTED)
+def test_its_charts_have_marks(site, visit, page):
+    tab, _ = visit(site / page)
+    assert tab.locator("figure.chart").count() == figures(page)
+    unfolded(tab)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_phone_needs_no_sideways_scroll(browser, page):
-    tab, _ = visit(browser, page, viewport={"width": 390, "height": 844})
-    tab.wait_for_timeout(500)
-    width = tab.evaluate("document.documentElement.scrollWidth")
-    assert width <= 390
-    tab.context.close()
+def test_a_phone_needs_no_sideways_scroll(site, visit, page):
+    tab, _ = visit(site / page, viewport=PHONE)
+    unfolded(tab)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
-def test_the_root_leads_to_the_book(browser):
-    tab, _ = visit(browser, "index.html")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", [*PAGES, "search.html"])
+def test_all_text_can_be_read(site, visit, page, scheme):
+    width = 1280
+    tab, _ = visit(site / page, color_scheme=scheme, viewport={"width": width, "height": 900})
+    assert tab.evaluate("document.documentElement.dataset.theme") == scheme
+    unfolded(tab)
+    height = tab.evaluate("document.documentElement.scrollHeight")
+    tab.set_viewport_size({"width": width, "height": height})
+    tab.wait_for_timeout(300)
+    found = tab.evaluate(CONTRAST, LEAST)
+    assert found["seen"]["page"] > 20
+    assert bool(found["seen"]["chart"]) == bool(figures(page))
+    assert found["poor"] == []
+
+
+def test_poor_text_is_found(visit, tmp_path):
+    (tmp_path / "poor.html").write_text(
+        "<!doctype html><body style='background:#fff'><p style='color:#777'>grey</p>"
+        "<p style='color:#767676'>darker</p><p style='color:#000;opacity:.4'>pale</p>"
+        "<svg width='200' height='40'><rect width='200' height='40' fill='#1769aa'/>"
+        "<text x='5' y='15' fill='#000'>black on blue</text>"
+        "<text x='5' y='35' fill='#fff' stroke='#eee' style='paint-order:stroke'>halo</text></svg>"
+    )
+    tab, _ = visit(tmp_path / "poor.html")
+    found = tab.evaluate(CONTRAST, LEAST)
+    assert [line.split(" (")[0] for line in found["poor"]] == [
+        *("grey", "pale", "black on blue", "halo")
+    ]
+    assert found["seen"] == {"page": 3, "chart": 2}
+
+
+def test_the_search_finds_a_heads_name(site, visit):
+    page = next(p for p in plan.read().pages if p.notebook == "validity" and p.runs[0].committed)
+    table = pd.read_parquet(paths.ROOT / page.folder / "validity.parquet")
+    head = table["head"].iloc[0]
+    tab, said = visit(site / "search.html", f"?q={quote(head)}")
+    links = tab.locator("#search-results a")
+    links.first.wait_for(timeout=10_000)
+    found = [link.get_attribute("href").split("#")[0] for link in links.all()]
+    assert page.output.replace(".ipynb", ".html") in found
+    links.nth(found.index(page.output.replace(".ipynb", ".html"))).click()
+    tab.wait_for_load_state("load")
+    assert head in tab.locator("article").inner_text()
+    assert not said
+
+
+def test_the_search_field_of_a_page_leads_there(site, visit):
+    tab, said = visit(site / "book" / "index.html")
+    tab.keyboard.press("Control+K")
+    tab.keyboard.type("verdict")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/search.html?q=verdict*")
+    tab.locator("#search-results a").first.wait_for(timeout=10_000)
+    assert not said
+
+
+def test_the_root_leads_to_the_book(site, visit):
+    tab, _ = visit(site / "index.html")
     tab.wait_for_url("**/book/index.html")
     assert "Do reward heads measure what they say?" in tab.content()
-    tab.context.close()

@@ -1,10 +1,11 @@
 """audit.yml is the one list of what the book shows."""
 
+import nbformat
 import pytest
 import yaml
 
 from lib import paths
-from lib.book import plan, toc
+from lib.book import applies, plan, toc
 from lib.errors import ParameterError
 
 
@@ -79,7 +80,265 @@ def test_every_page_is_in_the_table_of_contents_once():
         for part in yaml.safe_load(toc.render())["parts"]
         for chapter in part["chapters"]
     ]
-    pages = [page.output.removesuffix(".ipynb") for page in plan.read().pages]
-    written = {f"book/{path.stem}" for path in paths.BOOK.glob("*.md")} - {"book/index"}
-    assert set(entries) == {*pages, *written}
+    pages = [
+        page.output.removesuffix(".ipynb")
+        for page in plan.read(local=False).pages
+        if applies.listed(page)
+    ]
+    written = {
+        f"book/{path.relative_to(paths.BOOK).with_suffix('')}"
+        for path in paths.BOOK.rglob("*.md")
+        if path.relative_to(paths.BOOK).parts[0] not in ("_build", "results", "runs")
+    }
+    assert set(entries) == {*pages, *written - {"book/index"}}
     assert len(entries) == len(set(entries))
+
+
+# ---- Pages of the whole book, and what other pages wrote ----
+
+PARAMETERS = {
+    "data": 'model: str = ""\ndataset: str = ""\nrun: str = ""\nlimit: int = 0\ntables: str = ""',
+    "gating": 'model: str = ""\ndataset: str = ""\nrun: str = ""\ntables: str = ""',
+    "card": 'model: str = ""\nresults: str = ""\ntables: str = ""',
+    "across": 'models: list = []\nresults: str = ""\ntables: str = ""',
+    "claims": 'model: str = ""\nruns: list = []\ntables: str = ""',
+    "draws": 'seed: int = 0\ntables: str = ""',
+    "status": 'results: str = ""\ntables: str = ""',
+}
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    """A checkout of made-up notebooks; writes its audit and returns the plan's reader."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "BOOK", tmp_path / "book")
+    monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr(paths, "AUDIT", tmp_path / "audit.yml")
+    (tmp_path / "notebooks").mkdir()
+    for name, source in PARAMETERS.items():
+        book = nbformat.v4.new_notebook()
+        book.cells = [
+            nbformat.v4.new_markdown_cell(f"# The {name}\n\nProse."),
+            nbformat.v4.new_code_cell(source, metadata={"tags": ["parameters"]}),
+        ]
+        nbformat.write(book, tmp_path / "notebooks" / f"{name}.ipynb")
+
+    def write(document=None, local=None):
+        paths.AUDIT.write_text(yaml.safe_dump(document or TWO))
+        if local:
+            plan.local_audit().write_text(yaml.safe_dump(local))
+        return plan.read()
+
+    return write
+
+
+TWO = {
+    "audits": [
+        {
+            "model": model,
+            "pages": ["data"],
+            "datasets": [{"name": "x"}, {"name": "y"}],
+            "once": [{"notebook": "card"}],
+        }
+        for model in ("m", "n")
+    ],
+    "pages": [
+        {"notebook": "status"},
+        {"notebook": "draws"},
+        {"notebook": "across"},
+        {"notebook": "claims", "model": "m", "datasets": ["y", "x"]},
+    ],
+}
+
+
+def of(found, notebook):
+    return [page for page in found.pages if page.notebook == notebook]
+
+
+def test_a_page_of_the_book_lies_outside_of_every_model(made_up):
+    found = made_up()
+    (claims,), (draws,) = of(found, "claims"), of(found, "draws")
+    assert claims.output == "book/results/claims.ipynb"
+    assert claims.parameters == {
+        "model": "m",
+        "runs": [".cache/runs/m/y", ".cache/runs/m/x"],
+        "tables": "book/results",
+    }
+    assert draws.parameters == {"tables": "book/results"}
+    assert draws.reads == claims.reads == ()
+
+
+def test_a_page_about_tables_of_its_model_comes_after_the_pages_that_write_them(made_up):
+    card = of(made_up(), "card")[1]
+    assert card.reads == ("book/results/n/x/data.ipynb", "book/results/n/y/data.ipynb")
+    assert card.parameters == {"model": "n", "results": "book/results", "tables": "book/results/n"}
+
+
+def test_a_page_about_all_models_comes_after_the_pages_of_all(made_up):
+    (across,) = of(made_up(), "across")
+    assert across.reads == tuple(
+        f"book/results/{model}/{dataset}/data.ipynb" for model in "mn" for dataset in "xy"
+    )
+    assert across.parameters["models"] == ["m", "n"]
+
+
+def test_the_status_page_comes_after_every_other(made_up):
+    found = made_up()
+    status = found.pages[-1]
+    assert status.notebook == "status"
+    assert sorted(status.reads) == sorted(page.output for page in found.pages[:-1])
+
+
+def test_the_parts_of_the_contents_are_models_then_across_then_methods_then_status(made_up):
+    found = made_up()
+    (paths.BOOK / "how-to").mkdir(parents=True)
+    (paths.BOOK / "findings").mkdir()
+    for name in ("methods", "how-to/b", "how-to/a", "findings/one", "unlisted"):
+        (paths.BOOK / f"{name}.md").write_text("# x")
+    parts = yaml.safe_load(toc.render(found))["parts"]
+    assert [part["caption"] for part in parts] == [
+        "Findings",
+        "Model m",
+        "Model n",
+        "Across models",
+        "Methods",
+        "Status",
+    ]
+    files = [[chapter["file"].removeprefix("book/") for chapter in p["chapters"]] for p in parts]
+    assert files[0] == ["findings/one"]
+    assert files[1] == ["results/m/card", "results/m/x/data", "results/m/y/data"]
+    assert files[3] == ["results/draws", "results/across", "results/claims"]
+    assert files[4] == ["methods", "how-to/a", "how-to/b"]
+    assert files[5] == ["results/status"]
+
+
+def test_a_model_in_a_folder_is_called_by_its_last_part_unless_two_share_it():
+    assert toc.captions(["/a/big", "org/big"]) == {"/a/big": "big", "org/big": "org/big"}
+    assert toc.captions(["/a/big", "/b/big"]) == {"/a/big": "/a/big", "/b/big": "/b/big"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"notebook": "acros"}, "Did you mean 'across'"),
+        ({"notebook": "claims", "model": "o"}, "known model of audit.yml"),
+        ({"notebook": "claims", "datasets": ["x"]}, "model whose datasets claims reads"),
+        ({"notebook": "claims", "model": "m", "datasets": ["z"]}, "'z'"),
+        ({"notebok": "claims"}, "Did you mean 'notebook'"),
+        ({"model": "m"}, "a notebook in each such entry"),
+        ({"notebook": "status"}, "2 at book/results/status.ipynb"),
+    ],
+)
+def test_a_mistake_among_the_pages_is_named(made_up, entry, says):
+    with pytest.raises(ParameterError) as error:
+        made_up({**TWO, "pages": [*TWO["pages"], entry]})
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("audits: {}\n- x", "YAML at"),
+        ("audits: 3", "a list of audits"),
+        ("audits: [{model: m}]", "a datasets in each"),
+        ("audits: [{model: m, datasets: [{name: x}, {name: x}]}]", "x 2 times"),
+        ("[1]", "keys audits, pages"),
+    ],
+)
+def test_a_file_that_is_no_audit_is_an_error_that_says_so(made_up, text, says):
+    made_up()
+    paths.AUDIT.write_text(text)
+    with pytest.raises(ParameterError, match=says):
+        plan.read()
+
+
+# ---- What make audit adds ----
+
+OWN = {
+    "model": "m",
+    "datasets": [{"name": "y", "limit": 7}, {"name": "z"}],
+    "pages": ["gating"],
+    "once": [{"notebook": "card"}],
+}
+
+
+def test_a_local_audit_adds_to_a_model_and_its_word_counts(made_up):
+    found = made_up(local={"audits": [OWN, {"model": "o", "datasets": [{"name": "x"}]}]})
+    runs = [(run.model, run.dataset, dict(run.options)) for run in found.runs]
+    assert runs[:3] == [("m", "x", {}), ("m", "y", {"limit": 7}), ("m", "z", {})]
+    assert [page.output.removeprefix("book/results/m/") for page in found.pages[:7]] == [
+        *("x/data.ipynb", "x/gating.ipynb", "y/data.ipynb", "y/gating.ipynb"),
+        *("z/data.ipynb", "z/gating.ipynb", "card.ipynb"),
+    ]
+    assert runs[-1] == ("o", "x", {})
+
+
+def test_the_committed_contents_know_nothing_of_it(made_up):
+    made_up()
+    before = toc.render()
+    made_up(local={"audits": [OWN]})
+    assert toc.render() == before
+    assert "m/z/data" in toc.render(plan.read())
+
+
+def test_adding_an_audit_twice_updates_its_entry(made_up):
+    made_up()
+    plan.add(OWN)
+    plan.add(OWN | {"datasets": [{"name": "z", "limit": 3}]})
+    (audit,) = plan.load(plan.local_audit())["audits"]
+    assert audit["datasets"] == [{"name": "y", "limit": 7}, {"name": "z", "limit": 3}]
+    assert sorted(path.name for path in paths.ROOT.glob("*audit*")) == [
+        "audit.local.yml",
+        "audit.yml",
+    ]
+
+
+def test_an_audit_that_no_plan_comes_of_changes_nothing(made_up):
+    made_up()
+    plan.add(OWN)
+    before = plan.local_audit().read_text()
+    with pytest.raises(ParameterError, match="gatng"):
+        plan.add(OWN | {"pages": ["gatng"]})
+    assert plan.local_audit().read_text() == before
+
+
+def test_weights_and_data_files_of_the_users_own_are_inputs_of_the_run(made_up, tmp_path):
+    made_up()
+    (tmp_path / "mine").mkdir()
+    for name in ("config.json", "model.safetensors", "README.md"):
+        (tmp_path / "mine" / name).write_text("")
+    run = plan.RunPlan("mine", "file:mine/README.md", "f", False)
+    assert run.inputs == ["mine/config.json", "mine/model.safetensors", "mine/README.md"]
+    assert plan.RunPlan("org/name", "x", "f", False).inputs == []
+
+
+# ---- Pages that a model has nothing for ----
+
+
+def test_each_analysis_needs_what_it_compares():
+    one, many = applies.Shape(1, 0, False), applies.Shape(19, 8, True)
+    left_out = [name for name in plan.notebooks() if not applies.suits(name, one)]
+    assert left_out == ["disentanglement", "gating", "geometry", "labels", "protocols"]
+    assert all(applies.suits(name, many) for name in plan.notebooks())
+    assert applies.missing("gating", one) == "a gate"
+    assert applies.missing("geometry", one) == "2 heads"
+    assert applies.missing("labels", applies.Shape(3, 1, False)) == "heads that claim 2 concepts"
+    assert applies.missing("data", one) == ""
+
+
+def test_the_shape_of_a_model_is_read_from_its_run():
+    run = plan.read(local=False).runs
+    committed = next(each for each in run if each.committed)
+    assert applies.of_run(paths.ROOT / committed.folder) == applies.Shape(10, 6, True)
+    assert applies.of_run(paths.ROOT / "nowhere") is None
+
+
+def test_a_page_without_what_it_needs_is_left_out_of_the_contents(made_up, monkeypatch):
+    document = {
+        "audits": [{"model": "m", "pages": ["data", "gating"], "datasets": [{"name": "x"}]}]
+    }
+    found = made_up(document)
+    assert "gating" in toc.render(found), "before the run is there nothing is known"
+    monkeypatch.setattr(applies, "of_run", lambda folder: applies.Shape(5, 5, False))
+    assert "gating" not in toc.render(found)
+    assert "m/x/data" in toc.render(found)

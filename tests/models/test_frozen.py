@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from lib import paths
 from lib.errors import ModelError
-from lib.models import frozen, resolve
+from lib.models import EMBEDDED, frozen, load_model, resolve
 
 HEADS = [{"name": "wit", "source": "us", "concept": "humour"}, {"name": "tact", "source": "us"}]
 SPLIT = {"rule": "by hash", "train": ["a"], "choose": ["b"], "held_out": ["c"]}
@@ -47,8 +47,33 @@ def test_a_whole_folder_is_read_without_the_backbone(tmp_path):
     assert gated.gate.temperature == 10 and len(gated.gate.layers) == 2
 
 
-def test_the_committed_model_is_whole():
-    assert len(frozen.read(paths.EMBEDDED).heads) == len(frozen.read(paths.EMBEDDED).weight)
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_the_committed_models_are_whole(name):
+    parts = frozen.read(paths.embedded(name))
+    assert parts.card["name"] == name
+    assert len(parts.heads) == len(parts.weight) > 0
+
+
+def test_an_embedded_model_without_its_files_says_how_to_make_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "embedded", lambda name: tmp_path / name)
+    with pytest.raises(ModelError, match="python -m lib train .*smol-mixed") as caught:
+        load_model("smol-mixed")
+    assert str(tmp_path / "smol-mixed") in caught.value.needed
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_single_head_without_a_gate_is_the_final_score(tmp_path, count):
+    arrays = {"weight": np.ones((count, 3)), "bias": np.full(count, 0.5)}
+    found = frozen.read(write(tmp_path, {"heads": HEADS[:count], "split": SPLIT}, arrays))
+    model = frozen.FrozenHeads(
+        "made up", found.heads, None, None, found.weight, found.bias, frozenset(), found.card
+    )
+    readout = model.read(np.asarray([[1, 2, 3], [0, 0, 0]]))
+    assert readout.score[:, 0].tolist() == [6.5, 0.5]
+    assert readout.gate is None
+    assert (None if readout.final is None else readout.final.tolist()) == (
+        [6.5, 0.5] if count == 1 else None
+    )
 
 
 @pytest.mark.parametrize(

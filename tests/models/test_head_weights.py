@@ -18,7 +18,7 @@ def test_the_embedded_heads_and_the_backbones_gain(embedded):
     found = head_weights("smol-armo")
     assert (found.gain == embedded[0].norm.weight.numpy()).all()
     assert found.weight.shape[1] == len(found.gain) and found.note == ""
-    assert (head_weights(str(paths.EMBEDDED)).weight == found.weight).all()
+    assert (head_weights(str(paths.embedded("smol-armo"))).weight == found.weight).all()
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma2"])

@@ -14,6 +14,7 @@ from lib import paths
 from lib.models.frozen import CARD, WEIGHTS
 from lib.training import split
 
+FOLDER = paths.embedded("smol-armo")
 SETS = {
     "hh-rlhf/helpful-base": "hh-rlhf",
     "hh-rlhf/harmless-base": "hh-rlhf",
@@ -25,7 +26,7 @@ SETS = {
 
 @pytest.fixture(scope="module")
 def card() -> dict:
-    return json.loads((paths.EMBEDDED / CARD).read_text())
+    return json.loads((FOLDER / CARD).read_text())
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def heads(card) -> dict:
 
 @pytest.fixture(scope="module")
 def tensors() -> dict:
-    return load_file(paths.EMBEDDED / WEIGHTS)
+    return load_file(FOLDER / WEIGHTS)
 
 
 def test_it_has_ten_heads_and_a_row_of_weights_for_each(card, tensors):
@@ -47,7 +48,7 @@ def test_it_has_ten_heads_and_a_row_of_weights_for_each(card, tensors):
 
 
 def test_it_is_small():
-    assert sum(path.stat().st_size for path in paths.EMBEDDED.iterdir()) <= 2_000_000
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 2_000_000
 
 
 def test_no_prompt_is_on_two_sides(card):

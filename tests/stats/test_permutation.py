@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from lib.planted import wins
-from lib.stats.permutation import holm, sign_flip
+from lib.stats.permutation import holm, sign_flip, sign_flips
 
 
 def enumerated(net) -> float:
@@ -45,6 +45,21 @@ def test_with_one_comparison_a_prompt_it_is_the_sign_test(won, n):
 def test_ties_add_nothing():
     net = np.repeat([1, -1, 0], [9, 2, 30])[:, None]
     assert sign_flip(net)[0] == pytest.approx(stats.binomtest(9, 11).pvalue)
+
+
+@pytest.mark.parametrize(("prompts", "most"), [(1, 3), (7, 4), (60, 6), (400, 1)])
+def test_many_columns_at_once_get_the_p_that_each_gets_alone(prompts, most):
+    net = np.random.default_rng(2).integers(-most, most + 1, (prompts, 4, 30))
+    found = sign_flips(net)
+    assert found.shape == (4, 30)
+    expected = sign_flip(net.reshape(prompts, -1))
+    assert found.ravel() == pytest.approx(expected, abs=1e-12)
+
+
+def test_steps_of_two_and_columns_of_zeros_are_tested_at_once_too():
+    net = 2 * np.asarray([[3, 0, 3], [1, 0, -1]])
+    assert sign_flips(net) == pytest.approx([0.5, 1.0, 1.0])
+    assert sign_flips(np.zeros((5, 2, 3))).tolist() == [[1.0] * 3] * 2
 
 
 def test_zeros_alone_give_one():

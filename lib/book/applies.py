@@ -1,0 +1,100 @@
+"""Which pages make sense for a model: some analyses need several heads, or a gate.
+
+A page without what it needs still runs, and says so in a sentence; the table of contents
+leaves it out. The shape of a model is read from the files of a run, without loading either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from lib import paths
+from lib.book.plan import PagePlan
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a model decides which pages say something.
+
+    Attributes
+    ----------
+    heads
+        How many.
+    concepts
+        How many different concepts their names claim.
+    gated
+        Does a gate weigh the heads?
+    """
+
+    heads: int
+    concepts: int
+    gated: bool
+
+
+# The least that an analysis needs; others need one head.
+NEEDS = {
+    "disentanglement": Shape(heads=2, concepts=0, gated=False),
+    "gating": Shape(heads=1, concepts=0, gated=True),
+    "geometry": Shape(heads=2, concepts=0, gated=False),
+    "labels": Shape(heads=2, concepts=2, gated=False),
+    "protocols": Shape(heads=2, concepts=0, gated=False),
+}
+
+
+def suits(notebook: str, shape: Shape) -> bool:
+    """Has an analysis something to say about a model of this shape?"""
+    needed = NEEDS.get(notebook)
+    return needed is None or (
+        shape.heads >= needed.heads
+        and shape.concepts >= needed.concepts
+        and (shape.gated or not needed.gated)
+    )
+
+
+def missing(notebook: str, shape: Shape) -> str:
+    """What a model of this shape lacks for an analysis, in words; empty when nothing."""
+    if suits(notebook, shape):
+        return ""
+    needed = NEEDS[notebook]
+    if needed.gated and not shape.gated:
+        return "a gate"
+    if shape.heads < needed.heads:
+        return f"{needed.heads} heads"
+    return f"heads that claim {needed.concepts} concepts"
+
+
+def of_model(model) -> Shape:
+    """The shape of a loaded model."""
+    return _shape(len(model.heads), (head.concept for head in model.heads), model.gated)
+
+
+def of_run(folder: str | Path) -> Shape | None:
+    """The shape of the model whose run lies in a folder; ``None`` when none can be read."""
+    folder = Path(folder)
+    try:
+        document = json.loads((folder / "run.json").read_bytes())
+        with safe_open(folder / "run.safetensors", framework="numpy") as tensors:
+            gated = "gate" in tensors.keys()  # noqa: SIM118
+        return _shape(document["sizes"]["head"], document["strings"]["head_concept"], gated)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+        return None
+
+
+def _shape(heads: int, concepts: Iterable[str], gated: bool) -> Shape:
+    return Shape(int(heads), len({concept for concept in concepts if concept}), bool(gated))
+
+
+def listed(page: PagePlan) -> bool:
+    """Does a page belong in the table of contents?
+
+    Yes unless a run that it reads shows a model it has nothing to say about; a run that
+    isn't extracted yet shows nothing.
+    """
+    shapes = (of_run(paths.ROOT / run.folder) for run in page.runs)
+    known = next((shape for shape in shapes if shape is not None), None)
+    return known is None or suits(page.notebook, known)

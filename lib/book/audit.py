@@ -1,0 +1,197 @@
+"""Add a model to the book: its pages for some datasets, and its scorecard.
+
+``audit`` is ``make audit``. It loads model and data first, so that what is wrong with either
+is said before anything is written; says how long scoring takes; adds an entry to
+``audit.local.yml`` (``lib.book.plan``); and builds what is missing.
+
+Where the files are
+-------------------
+``source`` is a folder that holds one folder for each dataset, named as the dataset is before
+its first slash (``SOURCE/hh-rlhf``, ``SOURCE/xstest``), or the folder of one dataset itself.
+The first is tried first. Without a source, files come from the hub. Stimuli and ``file:``
+datasets need none.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lib import paths
+from lib.book import applies, plan
+from lib.book.estimate import Estimate, announce, estimate
+from lib.errors import DataError, ParameterError
+
+EACH = ("data", "validity")
+STIMULI = ("labels", "disentanglement", "geometry", "separability")
+GATED = ("gating",)
+MODEL = ("model", "protocols", "scorecard")
+ALL_RUNS = ("protocols",)  # of MODEL, those that read every dataset
+
+
+def audit(
+    model: str,
+    datasets: Sequence[str],
+    *,
+    source: str = "",
+    limit: int = 0,
+    seed: int = 0,
+    dtype: str = "",
+    device: str = "",
+    yes: bool = False,
+    cores: int = 2,
+) -> Path:
+    """Add a model's pages and scorecard to the book, and build it.
+
+    Parameters
+    ----------
+    model
+        An embedded model's name, a folder, or a hub id.
+    datasets
+        Names as for ``load_items``, or ``file:PATH``.
+    source
+        See above; empty for the hub.
+    limit, seed
+        Items of each dataset, 0 for all, and the seed of that sample.
+    dtype, device
+        Of the model; empty for float32 on a GPU where there is one.
+    yes
+        Start even if it takes hours.
+    cores
+        To build with.
+
+    Returns
+    -------
+    Path
+        The site's index.
+
+    Raises
+    ------
+    AuditError
+        When model or data can't be used, scoring takes hours and ``yes`` is false, or a
+        page failed.
+    """
+    from lib.book.build import build
+
+    if not datasets:
+        raise ParameterError("at least one dataset", "none", "Name it: DATASETS=stimuli/controlled")
+    if limit < 0:
+        raise ParameterError("a limit of 0 (all) or more", str(limit), "Leave it out for all.")
+    name = model_name(model)
+    asked = {"limit": limit, "seed": seed, "dtype": dtype, "device": device}
+    options = {key: value for key, value in asked.items() if value}
+    found = [located(dataset, source) for dataset in dict.fromkeys(datasets)]
+    shape, estimates = _tried(model, found, options)
+    announce(estimates, yes)
+    plan.add(entry(name, found, shape, options))
+    return build(cores)
+
+
+def model_name(model: str) -> str:
+    """A model as the book names it: a folder by its path from the checkout, others as given."""
+    from lib.models import EMBEDDED
+
+    is_folder = model not in EMBEDDED and Path(model).expanduser().is_dir()
+    return plan.from_root(Path(model).expanduser()) if is_folder else model
+
+
+def located(dataset: str, source: str = "") -> dict[str, str]:
+    """A dataset's name with the folder of its files, as an entry of the plan.
+
+    Raises
+    ------
+    DataError
+        When the source isn't a folder.
+    """
+    if dataset.startswith("file:"):
+        return {"name": f"file:{plan.from_root(Path(dataset[len('file:') :]).expanduser())}"}
+    family = dataset.split("/")[0]
+    if not source or family == "stimuli":
+        return {"name": dataset}
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        raise DataError(
+            f"a folder at {source}: that of {family}'s files, or one that holds it",
+            "a file" if folder.exists() else "none",
+            "Check SOURCE, or leave it out to load from the hub.",
+        )
+    inside = folder / family
+    return {"name": dataset, "source": plan.from_root(inside if inside.is_dir() else folder)}
+
+
+def entry(
+    model: str, datasets: Sequence[dict[str, str]], shape: applies.Shape, options: dict[str, Any]
+) -> dict[str, Any]:
+    """The entry of ``audits`` for a model: every page that suits its shape.
+
+    Parameters
+    ----------
+    model
+        Its name in the book.
+    datasets
+        As ``located`` returns them.
+    shape
+        Of the model.
+    options
+        Of loading and extraction, for each dataset.
+    """
+    there = set(plan.notebooks())
+
+    def suited(names):
+        return [name for name in names if name in there and applies.suits(name, shape)]
+
+    listed = []
+    for dataset in datasets:
+        more = [*(STIMULI if dataset["name"].startswith("stimuli/") else ()), *GATED]
+        listed.append({**dataset, **options, "pages": suited(more)})
+    once = [
+        {"notebook": name, **({"datasets": "all"} if name in ALL_RUNS else {})}
+        for name in suited(MODEL)
+    ]
+    return {"model": model, "datasets": listed, "pages": suited(EACH), "once": once}
+
+
+def _tried(
+    model: str, datasets: Sequence[dict[str, str]], options: dict[str, Any]
+) -> tuple[applies.Shape, list[Estimate]]:
+    """Load everything once: the model's shape, and how long each dataset takes."""
+    from lib.models import load_model
+
+    loaded = [_loaded(dataset, options) for dataset in datasets]
+    folder = Path(model).expanduser()
+    known = load_model(
+        str(folder.absolute()) if model_name(model) != model else model,
+        dtype=options.get("dtype"),
+        device=options.get("device"),
+    )
+    found = applies.of_model(known), [estimate(known, items) for items in loaded]
+    del known
+    gc.collect()
+    return found
+
+
+def _loaded(dataset: dict[str, str], options: dict[str, Any]):
+    from lib.data import load_items
+
+    name, source = dataset["name"], dataset.get("source", "")
+    if name.startswith("file:"):
+        name = f"file:{paths.ROOT / name.removeprefix('file:')}"
+    try:
+        return load_items(
+            name,
+            source=str(paths.ROOT / source) if source else None,
+            limit=options.get("limit", 0),
+            seed=options.get("seed", 0),
+        )
+    except DataError as error:
+        family = name.split("/")[0]
+        if not source or Path(source).name == family:
+            raise
+        raise DataError(
+            f"the files of {name}: {error.needed}",
+            f"{error.found}; and no folder {family} in {source}",
+            f"SOURCE is the folder that holds them, or one with a folder {family} that does; "
+            "leave it out to load from the hub.",
+        ) from None

@@ -1,0 +1,213 @@
+"""How long scoring will take, measured on this device before it starts.
+
+A few items are run for about a second; their tokens a second, and the tokens of a sample of
+the items, give the time for all. It is a guess of the right size: a device that heats up or
+is shared, and longer rows than the few that were tried, move it by a factor of two.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lib.errors import ParameterError
+
+LONG = 120.0  # seconds above which a reader is told
+VERY_LONG = 3 * 3600.0  # seconds above which a run must be asked for
+PATIENCE = 10  # times what is measured for: a first item slower than this is the only one
+SAMPLED = 200  # items whose tokens are counted
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What scoring a dataset takes.
+
+    Attributes
+    ----------
+    dataset
+        Its name.
+    items, responses
+        How many are scored.
+    tokens
+        That the model computes, a prompt counted once.
+    rate
+        Tokens a second, as measured.
+    device, dtype
+        Of the weights.
+    """
+
+    dataset: str
+    items: int
+    responses: int
+    tokens: int
+    rate: float
+    device: str
+    dtype: str
+
+    @property
+    def seconds(self) -> float:
+        """Time for all."""
+        return self.tokens / self.rate
+
+
+def estimate(model, items, *, held_out: bool = True, seconds: float = 1.0) -> Estimate:
+    """Measure a model on a few of the items.
+
+    Parameters
+    ----------
+    model
+        A ``lib.models.RewardModel``.
+    items
+        What ``load_items`` returned.
+    held_out
+        Leave out items whose prompt trained a head, as ``extract`` does.
+    seconds
+        To measure for; one item is run in any case.
+
+    Raises
+    ------
+    ParameterError
+        When no item can be rendered.
+    """
+    kept = np.arange(len(items))
+    if held_out and model.trained_on:
+        kept = np.flatnonzero(~items.prompts["prompt_hash"].isin(model.trained_on).to_numpy())
+    encoded = _encoded(model, items, kept)
+    if not encoded:
+        raise ParameterError(
+            f"an item of {items.name} that the model can score",
+            "none",
+            "Choose other data.",
+        )
+    responses = int(np.isin(items.item_of_response, kept).sum())
+    weights = next(model.backbone.parameters())
+    return Estimate(
+        dataset=items.name,
+        items=len(kept),
+        responses=responses,
+        tokens=round(float(np.mean([item.n_tokens for item in encoded])) * len(kept)),
+        rate=_rate(model.backbone, encoded, seconds),
+        device=weights.device.type,
+        dtype=str(weights.dtype).removeprefix("torch."),
+    )
+
+
+def _encoded(model, items, kept: np.ndarray) -> list:
+    """Tokens of a sample of the items, evenly spaced."""
+    from lib.models.prompt import RenderError
+
+    first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))
+    texts, prompts = items.responses["text"].to_numpy(), items.prompts["prompt"].to_list()
+    found = []
+    for i in kept[:: max(1, -(-len(kept) // SAMPLED))]:
+        try:
+            found.append(model.format.encode(prompts[i], texts[first[i] : first[i + 1]]))
+        except RenderError:
+            continue
+    return found
+
+
+def _rate(backbone, encoded: list, seconds: float) -> float:
+    """Tokens a second in the last and largest of a growing series of batches.
+
+    Batches are padded, which needs no kernel to be compiled; a padded token costs about what
+    a packed one does. The first call is slower than what follows, and counts only where a
+    single item takes so long that no second one is tried.
+    """
+    rate, first = _timed(backbone, encoded[:1])
+    spent, start, count = (first if first > PATIENCE * seconds else 0.0), 1, 2
+    while spent < seconds and start < len(encoded):
+        rate, taken = _timed(backbone, encoded[start : start + count])
+        spent, start, count = spent + taken, start + count, 2 * count
+    return rate
+
+
+def _timed(backbone, batch: list) -> tuple[float, float]:
+    """Tokens a second of a batch, and its seconds."""
+    from lib.extraction.forward import forward
+
+    began = time.perf_counter()
+    forward(backbone, batch, "padded")
+    taken = max(time.perf_counter() - began, 1e-6)
+    return sum(len(ids) for item in batch for ids in item.sequences) / taken, taken
+
+
+def sentences(estimates: Iterable[Estimate]) -> list[str]:
+    """What is told before a long run; nothing for a short one."""
+    estimates = list(estimates)
+    total = sum(each.seconds for each in estimates)
+    if total <= LONG:
+        return []
+    told = [f"Scoring will take about {duration(total)} on this machine."]
+    told += [
+        f"{each.dataset}: {each.responses:,} responses, {each.tokens:,} tokens, about "
+        f"{duration(each.seconds)} at {each.rate:,.0f} tokens a second "
+        f"({each.device}, {each.dtype})."
+        for each in estimates
+    ]
+    return [*told, f"{_shorter(estimates, total)} What was scored is kept when it is stopped."]
+
+
+def _shorter(estimates: list[Estimate], total: float) -> str:
+    items = int(min(each.items for each in estimates) * LONG / total)
+    limit = max(1, items - items % 10 ** (len(str(items)) - 1))
+    told = f"To shorten it, lower the limit ({limit} items of each take about {duration(LONG)})"
+    others = []
+    if any(each.device == "cpu" for each in estimates):
+        others.append("use a GPU (device)")
+    if any(each.device != "cpu" and each.dtype == "float32" for each in estimates):
+        others.append("use bfloat16 (dtype)")
+    return ", or ".join([told, *others]) + "."
+
+
+def duration(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``3 h 20 min``, ``2 days 4 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, over = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {over} min" if over else f"{hours} h"
+    days, hours = divmod(round(minutes / 60), 24)
+    return f"{days} days {hours} h" if hours else f"{days} days"
+
+
+def announce(
+    estimates: Iterable[Estimate], yes: bool = False, tell: Callable[[str], object] | None = None
+) -> None:
+    """Say what a long run takes, and stop before a very long one that wasn't asked for.
+
+    Parameters
+    ----------
+    estimates
+        Of each dataset.
+    yes
+        Was it asked for, whatever it takes?
+    tell
+        Called with each sentence; prints to stderr by default.
+
+    Raises
+    ------
+    ParameterError
+        When it takes hours and ``yes`` is false.
+    """
+    estimates = list(estimates)
+    for sentence in sentences(estimates):
+        (tell or _to_stderr)(sentence)
+    total = sum(each.seconds for each in estimates)
+    if total > VERY_LONG and not yes:
+        raise ParameterError(
+            f"--yes (make audit: YES=1) for a run of about {duration(total)}",
+            "none",
+            "Lower the limit, or add it; nothing was started.",
+        )
+
+
+def _to_stderr(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

@@ -1,0 +1,165 @@
+"""What made each page of the book: records beside the pages, read again by the status page.
+
+``record`` is called by every page that tells its provenance and writes
+``NOTEBOOK.provenance.json`` beside its tables; ``read`` gathers them, one row for each
+executed page. Columns of that table:
+
+``page``
+    Where it lies under the folder of results, without suffix.
+``model``, ``data``
+    Name of the model, and each dataset with the fingerprint of its content.
+``seconds``
+    Run time of the page, not counting what was extracted before; missing when not told.
+``seed``, ``commit``, ``machine``, ``versions``, ``command``
+    As the page tells them.
+``recorded``
+    Is there a record? Without one nothing but ``page`` is known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from lib.errors import PageError
+
+SUFFIX = ".provenance.json"
+OWN = "status"  # the page that shows the others
+COLUMNS = {"Seed": "seed", "Commit": "commit", "Machine": "machine", "Made by": "command"}
+MOST = 5  # pages without a record that are named
+VERSIONS = ("Extracted with", "Page made with")
+
+
+def record(
+    page: str, rows: Mapping[str, str], folder: str | Path, runs: Iterable[Mapping[str, Any]]
+) -> Path:
+    """Keep what a page tells of its making, by rename.
+
+    Parameters
+    ----------
+    page
+        The notebook's name.
+    rows
+        What the page shows: label → text.
+    folder
+        Where its tables go.
+    runs
+        Attributes of the Runs it read: ``model``, ``dataset`` and ``items``, a fingerprint.
+    """
+    runs = list(runs)
+    kept = {
+        "page": page,
+        "model": runs[0]["model"] if runs else "",
+        "data": [{"dataset": run["dataset"], "fingerprint": run["items"]} for run in runs],
+        "rows": {label: str(text) for label, text in rows.items()},
+    }
+    target = Path(folder) / f"{page}{SUFFIX}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
+    partial.write_text(json.dumps(kept, ensure_ascii=False, indent=1), encoding="utf-8")
+    os.replace(partial, target)
+    return target
+
+
+def read(results: str | Path) -> pd.DataFrame:
+    """Every executed page under the folder, sorted by its place, with what made it.
+
+    Raises
+    ------
+    PageError
+        When the folder holds no page, or a record isn't one.
+    """
+    results = Path(results)
+    found = (path.relative_to(results) for path in sorted(results.rglob("*.ipynb")))
+    pages = [
+        path.with_suffix("")
+        for path in found
+        if path.stem != OWN and not any(part.startswith(".") for part in path.parts)
+    ]
+    if not pages:
+        raise PageError(f"an executed page under {results}", "none", "Run make book.")
+    return pd.DataFrame([_row(results, page) for page in pages])
+
+
+def addresses(table: pd.DataFrame, results: str | Path, here: str | Path = "") -> list[str]:
+    """Of each page in the site, seen from the folder ``here``; empty: from ``results``."""
+    start = os.path.relpath(results, here or results)
+    return [quote(os.path.normpath(f"{start}/{page}.html")) for page in table["page"]]
+
+
+def shared(table: pd.DataFrame) -> pd.DataFrame:
+    """Machine and versions, each set of them once: ``machine, versions, commit, pages``."""
+    known = table[table["recorded"]]
+    by = ["machine", "versions", "commit"]
+    return known.groupby(by, sort=False).size().rename("pages").reset_index()
+
+
+def takeaways(table: pd.DataFrame) -> list[str]:
+    """How many pages, how long, and whether one commit made them all."""
+    known = table[table["recorded"]]
+    models = known.loc[known["model"] != "", "model"].nunique()
+    about = f", about {_count(models, 'model')}" if models else ""
+    told = [f"{_count(len(table), 'page')} {_were(len(table))} executed{about}."]
+    if len(known) < len(table):
+        missing = table.loc[~table["recorded"], "page"].tolist()
+        more = f" and {len(missing) - MOST} more" if len(missing) > MOST else ""
+        told.append(f"{len(missing)} left no record of how: {', '.join(missing[:MOST])}{more}.")
+    if known["seconds"].notna().any():
+        slowest = known.loc[known["seconds"].idxmax()]
+        told.append(
+            f"Together they ran for {known['seconds'].sum():.0f} s; the longest was "
+            f"{slowest['page']} with {slowest['seconds']:.0f} s."
+        )
+    commits = known["commit"].unique()
+    if len(commits) == 1:
+        told.append(f"All were made by commit {commits[0]}.")
+    elif len(commits) > 1:
+        told.append(f"They were made by {len(commits)} commits: {', '.join(commits)}.")
+    changed = known["commit"].str.endswith("-dirty").sum()
+    if changed:
+        told.append(f"{changed} {_were(changed)} made with changes that were not committed.")
+    return told
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+def _row(results: Path, page: Path) -> dict[str, Any]:
+    path = results / page.with_name(page.name + SUFFIX)
+    row = {"page": page.as_posix(), "recorded": path.is_file()}
+    if not row["recorded"]:
+        return (
+            row
+            | dict.fromkeys(("model", "data", *COLUMNS.values(), "versions"), "")
+            | {"seconds": float("nan")}
+        )
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        rows = kept["rows"]
+        data = "; ".join(f"{one['dataset']} ({one['fingerprint']})" for one in kept["data"])
+        row |= {"model": kept["model"], "data": data}
+    except (ValueError, KeyError, TypeError) as error:
+        raise PageError(
+            f"a record at {path}", f"{type(error).__name__}: {error}", "Make that page again."
+        ) from None
+    row |= {column: rows.get(label, "") for label, column in COLUMNS.items()}
+    row["versions"] = "; ".join(rows[label] for label in VERSIONS if label in rows)
+    row["seconds"] = _seconds(rows.get("Run time", ""))
+    return row
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) s", text)
+    return float(found[1]) if found else float("nan")

@@ -1,0 +1,49 @@
+"""A Sphinx extension that mends what the theme and Sphinx's search get wrong.
+
+- The theme writes a page's title into a heading for printing as it stands, and the search
+  page shows titles as markup: a title that names a dataset could bring markup of its own.
+  Both get them escaped.
+- "Edit" leads to the source of a page. Pages under ``book/results`` are generated and ignored
+  by git, so the theme's own link to them would lead nowhere. The button is off until
+  ``_config.yml`` names a repository.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+EXECUTED = re.compile(r"book/results/(?:[^?#]*/)?([^/?#]+\.ipynb)")
+AFTER_THE_THEME = 900
+PLAIN = ("pagetitle", "root_title")  # text that the theme's templates don't escape
+
+
+def source(url: str) -> str:
+    """The address of the notebook that an executed page was made from; others unchanged."""
+    return EXECUTED.sub(r"notebooks/\1", url)
+
+
+def _mend_page(app: Any, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
+    for name in PLAIN:
+        if name in context:
+            context[name] = html.escape(context[name])
+    for button in context.get("header_buttons", ()):
+        for link in (button, *button.get("buttons", ())):
+            if link.get("label") == "source-edit-button":
+                link["url"] = source(link["url"])
+
+
+def _mend_search(app: Any) -> list:
+    """Escape titles of sections in the search index, as those of pages are."""
+    titles = app.builder.indexer._all_titles
+    for page, found in titles.items():
+        titles[page] = [(html.escape(title, quote=False), anchor) for title, anchor in found]
+    return []
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Mend pages when they are written, and the index when all were read."""
+    app.connect("html-page-context", _mend_page, priority=AFTER_THE_THEME)
+    app.connect("html-collect-pages", _mend_search)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,167 @@
+"""Disentanglement: factors and clusters that aren't there, those that are, and intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from lib.calibration.checks import COVERAGE, FALSE, POWER, check, generator, many, seeds
+from lib.planted.disentanglement import (
+    blocks_world,
+    copies_world,
+    independent_world,
+    levels_world,
+)
+from lib.stats import disentanglement as stats
+
+FACTORS = 0.10  # share of worlds in which unrelated heads may show a factor
+# General share, pairs, worlds. With more of the variance general, blocks take more pairs to see.
+WORLDS = ((0.0, 300, 20), (0.3, 300, 20), (0.5, 300, 30), (0.5, 600, 30))
+BLOCKS = 5
+DRAWS = 500  # of a null
+
+
+def checks(draws: int, seed: int) -> list[dict]:
+    """Rows on factors, clusters and correlations."""
+    return [
+        *_false_factors(draws, seed),
+        *_blocks(draws, seed),
+        *_clusters(draws, seed),
+        *_intervals(draws, seed),
+    ]
+
+
+def _false_factors(draws: int, seed: int) -> list[dict]:
+    prompts, per_prompt, heads = 40, 10, 10
+    world = f"{heads} unrelated heads; {prompts} prompts of {per_prompt} responses"
+    pairs = prompts * per_prompt // 2
+    threshold = independent_rows(2 * pairs, heads, seed)
+    kept: dict[str, list[int]] = {kind: [] for kind in (*stats.FACTOR_KINDS, "rows")}
+    for one in seeds(seed, "disentanglement/unrelated", many(draws, 150)):
+        run = independent_world(pairs, heads, seed=one, per_prompt=per_prompt // 2)
+        table = stats.factors(run, draws=DRAWS, seed=one)
+        for kind in stats.FACTOR_KINDS:
+            kept[kind].append(int(table.loc[table["kind"] == kind, "kept"].sum()))
+        eigenvalues = table.loc[table["kind"] == "pooled", "eigenvalue"].to_numpy()
+        kept["rows"].append(int(np.logical_and.accumulate(eigenvalues > threshold).sum()))
+    rows = [
+        check(
+            f"heads have a common factor ({kind})",
+            world,
+            "false-positive rate",
+            np.asarray(kept[kind]) > 0,
+            at_most=FACTORS,
+        )
+        for kind in stats.FACTOR_KINDS
+    ]
+    rows.append(
+        check(
+            "heads have a common factor (pooled)",
+            world,
+            "false-positive rate",
+            np.asarray(kept["rows"]) > 0,
+            at_most=FACTORS,
+            form="as published",
+            note=f"null of independent rows: {np.mean(kept['rows']):.1f} factors on average",
+        )
+    )
+    return rows
+
+
+def independent_rows(rows: int, heads: int, seed: int, level: float = 0.95) -> np.ndarray:
+    """Horn's (1965) thresholds, from normal scores whose rows have nothing in common.
+
+    Returns
+    -------
+    numpy.ndarray
+        The ``level`` quantile of each eigenvalue, largest first, shape (heads,).
+    """
+    drawn = generator(seed, "disentanglement/rows").standard_normal((DRAWS, rows, heads))
+    drawn -= drawn.mean(axis=1, keepdims=True)
+    drawn /= np.sqrt((drawn**2).sum(axis=1, keepdims=True))
+    values = np.linalg.eigvalsh(drawn.swapaxes(1, 2) @ drawn)
+    return np.quantile(values[:, ::-1], level, axis=0)
+
+
+def _blocks(draws: int, seed: int) -> list[dict]:
+    rows = []
+    for general, pairs, most in WORLDS:
+        factors, clusters = [], []
+        for one in seeds(seed, f"disentanglement/blocks/{general}/{pairs}", many(draws, most)):
+            run = blocks_world(pairs, BLOCKS, general=general, seed=one)
+            kept = stats.factors(run, draws=DRAWS, seed=one).groupby("kind")["kept"].sum()
+            factors.append(bool((kept == BLOCKS).all()))
+            clusters.append(_whole(run, one))
+        world = f"{BLOCKS} blocks of 3 heads, general share {general}; {pairs} pairs"
+        rows += [
+            check(f"{BLOCKS} factors", world, "power", np.asarray(factors), at_least=POWER),
+            check(
+                "each block is a cluster of its own",
+                world,
+                "power",
+                np.asarray(clusters),
+                at_least=POWER,
+            ),
+        ]
+    return rows
+
+
+def _whole(run: xr.Dataset, seed: int) -> bool:
+    """Are the clusters the blocks, at every level?"""
+    table = stats.clusters(run, draws=2, seed=seed)
+    block = table["head"].str.split(" head").str[0]
+    found = table.assign(block=block).groupby(["kind", "cluster"])["block"].agg(["nunique", "size"])
+    same = (found["nunique"] == 1) & (found["size"] == len(block.unique()) - 2)
+    return bool(same.all()) and len(found) == BLOCKS * len(stats.KINDS)
+
+
+def _clusters(draws: int, seed: int) -> list[dict]:
+    copies, unrelated = [], []
+    for one in seeds(seed, "disentanglement/clusters", many(draws, 200)):
+        table = stats.clusters(copies_world(100, seed=one), draws=2)
+        of = table.set_index(["kind", "head"])["cluster"].unstack()
+        same = of[["original", "copy", "opposite"]].nunique(axis=1) == 1
+        copies.append(bool(same.all()))
+        table = stats.clusters(independent_world(100, seed=one), draws=2)
+        within = table[table["kind"] == "within"]
+        unrelated.append(bool((within["size"] > 1).any()))
+    return [
+        check(
+            "two heads are one cluster",
+            "10 unrelated heads, within items; 100 pairs",
+            "false-positive rate",
+            np.asarray(unrelated),
+            at_most=FALSE,
+        ),
+        check(
+            "a head, its copy and opposite cluster",
+            "6 heads, one of them constant; 100 pairs",
+            "power",
+            np.asarray(copies),
+            at_least=POWER,
+        ),
+    ]
+
+
+def _intervals(draws: int, seed: int) -> list[dict]:
+    pairs, true = 150, {"within": -0.8, "between": 0.8, "pooled": 0.0}
+    found = [
+        stats.disentanglement(levels_world(pairs, seed=one), draws=500, seed=one)
+        for one in seeds(seed, "disentanglement/intervals", many(draws, 300))
+    ]
+    table = pd.concat(found)
+    rows = []
+    for kind, r in true.items():
+        some = table[table["kind"] == kind]
+        rows.append(
+            check(
+                f"the interval holds the correlation ({kind})",
+                f"r = {r:g}; {pairs} pairs",
+                "coverage",
+                ((some["low"] <= r) & (r <= some["high"])).to_numpy(),
+                at_least=COVERAGE[0],
+                at_most=1.0,
+            )
+        )
+    return rows

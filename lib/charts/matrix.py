@@ -1,0 +1,331 @@
+"""Heads under protocols, coloured by verdict: the front page's figure, and its table.
+
+``matrix`` draws; a cell leads to the page that gave its verdict. ``listing`` is the same as a
+table of links, for those who use a keyboard or hear the page. Addresses start at the site's
+root; ``book/_static/charts.js`` makes them right for the page that shows them, so both may
+stand on any page.
+"""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import quote
+
+import altair as alt
+import pandas as pd
+
+from lib.charts import theme
+from lib.charts.disentanglement import nothing
+from lib.charts.intervals import menu
+from lib.charts.render import Chart, inline, plain, require
+from lib.report import Html, escape
+from lib.stats.winrates import ALL
+from lib.summary.scorecards import CELLS
+from lib.summary.tables import NOT_RUN
+
+WHOLE = "whole datasets"  # the first choice of the menu
+CROWDED = 10  # columns above which a cell has its mark above its number in wide containers too
+FULL = 16  # columns above which a phone's cells have room for the mark alone
+ROW, TALL_ROW, NARROW_ROW, NAME = 30, 38, 56, 18  # px; a narrow row has its name above
+LONG, SHORT = 26, 18  # characters of a column's name
+TOLD = 40  # heads in the alternative text
+
+CAPTION = (
+    "Verdict of each head on each protocol, with its share of comparisons won: "
+    + ", ".join(f"{mark.glyph} {name}" for name, mark in theme.VERDICTS.items())
+    + ". Blue goes with people, vermilion against them. Point at a cell for its interval; "
+    "click it for the page. Each verdict is corrected within its own page."
+)
+
+
+def matrix(table: pd.DataFrame) -> Chart:
+    """Heat map of verdicts; a menu chooses whole datasets or the subsets of one.
+
+    Parameters
+    ----------
+    table
+        As ``lib.summary.matrix`` returns it.
+
+    Raises
+    ------
+    DataError
+        When a column is missing.
+    """
+    require(table.reindex(range(1)) if table.empty else table, CELLS, "verdicts")
+    if table.empty:
+        return nothing("No validity page was executed: there are no verdicts.", table, "matrix")
+    heads = list(dict.fromkeys(table["head"]))
+    views = _views(table)
+    drawn = pd.concat(
+        [_cells(rows, heads, column).assign(part=k) for k, (_, column, rows) in enumerate(views)],
+        ignore_index=True,
+    )
+    return Chart(
+        _drawing(drawn, len(heads), [label for label, _, _ in views]),
+        alternative=_in_words(table, heads),
+        data=table,
+        name="matrix",
+        caption=CAPTION,
+        height=ROW * len(heads) + 150,
+    )
+
+
+def _views(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
+    """Choices of the menu: label, the column that goes across, rows."""
+    views = [(WHOLE, "dataset", table[table["subset"] == ALL])]
+    for dataset, rows in table.groupby("dataset", sort=False):
+        if rows["subset"].nunique() > 1:
+            views.append((f"{dataset} by subset", "subset", rows))
+    return views
+
+
+def _cells(rows: pd.DataFrame, heads: list[str], column: str) -> pd.DataFrame:
+    """One record a cell, keyed by numbers since names may clash."""
+    across = list(dict.fromkeys(rows[column]))
+    short = dict(zip(across, _short(across), strict=True))
+    glyphs = {name: mark.glyph for name, mark in theme.VERDICTS.items()} | {NOT_RUN: "–"}
+    return pd.DataFrame(
+        {
+            "row": rows["head"].map(heads.index),
+            "column": rows[column].map(across.index),
+            "name": rows["head"].map(plain),
+            "across": rows[column].map(lambda text: plain(text, LONG)),
+            "short": rows[column].map(lambda text: plain(short[text], SHORT)),
+            "protocol": rows["dataset"].map(plain),
+            "subset": rows["subset"].map(plain),
+            "verdict": rows["verdict"],
+            "glyph": rows["verdict"].map(glyphs),
+            "n": rows["n"].astype(int),
+            "rate": rows["win_rate"].round(5),
+            "low": rows["low"].round(5),
+            "high": rows["high"].round(5),
+            "p": rows["p_adjusted"].round(5),
+            "mde": rows["mde"].round(5),
+            "note": rows["note"].map(plain),
+            "page": rows["page"],
+        }
+    )
+
+
+def _short(names: list[str]) -> list[str]:
+    """The last part of each name where that tells it from the others."""
+    last = [name.rsplit("/", 1)[-1] for name in names]
+    return [end if last.count(end) == 1 else name for name, end in zip(names, last, strict=True)]
+
+
+_TEXTS = {
+    "number": "!isValid(datum.rate) ? '' : datum.rate >= 0.995 ? '1' : "
+    "slice(format(datum.rate, '.2f'), 1)",
+    "precise": "isValid(datum.rate) ? format(datum.rate, '.3f') : '–'",
+    "interval": "isValid(datum.low) ? "
+    "format(datum.low, '.3f') + ' to ' + format(datum.high, '.3f') : '–'",
+    "p_text": "!isValid(datum.p) ? '–' : datum.p < 0.001 ? 'below 0.001' : format(datum.p, '.3f')",
+    "mde_text": "isValid(datum.mde) ? '±' + format(datum.mde, '.3f') : '–'",
+    "n_text": "format(datum.n, ',')",
+    "note_text": "datum.note || '–'",
+    "link": "datum.page ? root + datum.page : ''",
+}
+UPPER, LOWER = alt.Y("upper:Q", scale=None, axis=None), alt.Y2("lower")
+MIDDLE = alt.Y("middle:Q", scale=None, axis=None)
+_SOLID = [name for name, mark in theme.VERDICTS.items() if not mark.hollow and name != "undefined"]
+_IS_SOLID = f"indexof({_SOLID}, datum.verdict) >= 0"
+
+
+def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevelMixin:
+    columns = int(drawn["column"].max()) + 1
+    stacked = columns > CROWDED
+    row = TALL_ROW if stacked else ROW
+    longest, shortest = drawn["across"].map(len).max(), drawn["short"].map(len).max()
+    wide_top, narrow_top = int(18 + 4.4 * longest), int(14 + 6.8 * shortest)
+    gutter = int(min(230, max(90, 7.2 * drawn["name"].map(len).max() + 14)))
+    right = int(min(120, 4.6 * longest))
+    x = alt.X(
+        "column:O",
+        axis=None,
+        scale=alt.Scale(
+            type="band",
+            range=[theme.either(0, gutter), alt.ExprRef(f"narrow ? width : width - {right}")],
+            padding=0.04,
+        ),
+    )
+    top, step = f"(narrow ? {narrow_top} : {wide_top})", f"(narrow ? {NARROW_ROW} : {row})"
+    together = (
+        "!datum.number ? datum.glyph : "
+        f"(narrow && {str(columns > FULL).lower()}) ? datum.glyph : "
+        f"(narrow || {str(stacked).lower()}) ? [datum.glyph, datum.number] : "
+        "datum.glyph + ' ' + datum.number"
+    )
+    places = {
+        "upper": f"{top} + datum.row * {step} + (narrow ? {NAME} : 1)",
+        "lower": f"{top} + (datum.row + 1) * {step} - 1",
+        "middle": "(datum.upper + datum.lower) / 2 - (isArray(datum.words) ? 7 : 0)",
+        "title": f"{top} + datum.row * {step} + (narrow ? 9 : {row / 2})",
+    }
+    layers = [
+        *_colours(x),
+        _words(x, columns, stacked),
+        _head_names(gutter),
+        _column_names(x, wide_top, narrow_top),
+        _touch(x),
+    ]
+    return (
+        alt.layer(*layers, data=inline(drawn))
+        .transform_filter("datum.part === part")
+        .transform_calculate(**_TEXTS)
+        .transform_calculate(words=together)
+        .transform_calculate(**places)
+        .add_params(
+            *theme.parameters(),
+            alt.param(name="root", value=""),  # set by the site
+            menu(labels, "part", "Columns"),
+        )
+        .properties(
+            width="container",
+            height=wide_top + row * heads,
+            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+            usermeta={"narrow": {"height": narrow_top + NARROW_ROW * heads}},
+        )
+    )
+
+
+def _colours(x) -> list[alt.Chart]:
+    """Cells: filled by what was found, outlined where nothing was, empty where nothing ran."""
+    known = alt.Chart().transform_filter(f"datum.verdict !== '{NOT_RUN}'")
+    fill = alt.Scale(
+        domain=list(theme.VERDICTS),
+        range=[theme.ink(name if name in _SOLID else "band") for name in theme.VERDICTS],
+    )
+    place = {"x": x, "y": UPPER, "y2": LOWER}
+    outlined = known.transform_filter(f"!({_IS_SOLID})")
+    return [
+        known.mark_rect().encode(**place, fill=alt.Fill("verdict:N", scale=fill, legend=None)),
+        outlined.mark_rect(fillOpacity=0, stroke=theme.ink("rule"), strokeWidth=1).encode(**place),
+    ]
+
+
+def _words(x, columns: int, stacked: bool) -> alt.Chart:
+    size = theme.either(theme.SMALL if columns <= CROWDED else 10, 11 if stacked else theme.SMALL)
+    return (
+        alt.Chart()
+        .mark_text(baseline="middle", lineHeight=14, fontSize=size)
+        .properties(name="numbers")
+        .encode(
+            x=x,
+            y=MIDDLE,
+            text="words:N",
+            fill=alt.condition(
+                _IS_SOLID, alt.value(theme.ink("background")), alt.value(theme.ink("text"))
+            ),
+        )
+    )
+
+
+def _head_names(gutter: int) -> alt.Chart:
+    return (
+        alt.Chart()
+        .transform_filter("datum.column === 0")
+        .mark_text(
+            align="left",
+            baseline="middle",
+            fontSize=theme.SIZE,
+            fontWeight=600,
+            fill=theme.ink("text"),
+            limit=alt.ExprRef(f"narrow ? width : {gutter - 10}"),
+        )
+        .encode(x=alt.value(0), y=alt.Y("title:Q", scale=None, axis=None), text="name:N")
+    )
+
+
+def _column_names(x, wide_top: int, narrow_top: int) -> alt.Chart:
+    return (
+        alt.Chart()
+        .transform_filter("datum.row === 0")
+        .transform_calculate(title="narrow ? datum.short : datum.across")
+        .mark_text(
+            align="left",
+            baseline="middle",
+            angle=theme.either(270, 325),
+            fontSize=theme.SMALL,
+            fill=theme.ink("muted"),
+            limit=7 * LONG,
+        )
+        .encode(x=x, y=alt.value(theme.either(narrow_top - 4, wide_top - 8)), text="title:N")
+    )
+
+
+def _touch(x) -> alt.Chart:
+    tooltip = [
+        alt.Tooltip("name:N", title="head"),
+        alt.Tooltip("protocol:N"),
+        alt.Tooltip("subset:N"),
+        alt.Tooltip("verdict:N"),
+        alt.Tooltip("precise:N", title="win rate"),
+        alt.Tooltip("interval:N"),
+        alt.Tooltip("n_text:N", title="comparisons"),
+        alt.Tooltip("p_text:N", title="adjusted p"),
+        alt.Tooltip("mde_text:N", title="detectable"),
+        alt.Tooltip("note_text:N", title="note"),
+    ]
+    return (
+        alt.Chart()
+        .mark_rect(fill="transparent")
+        .properties(name="touch_heads")
+        .encode(x=x, y=UPPER, y2=LOWER, tooltip=tooltip, href="link:N")
+    )
+
+
+def _in_words(table: pd.DataFrame, heads: list[str]) -> str:
+    overall = table[table["subset"] == ALL]
+    told = []
+    for head in heads[:TOLD]:
+        own = overall[overall["head"] == head]
+        places = own.groupby("verdict", sort=False)["dataset"].agg(list)
+        ordered = [name for name in (*theme.VERDICTS, NOT_RUN) if name in places]
+        says = [f"{name} on {', '.join(map(plain, places[name]))}" for name in ordered]
+        told.append(f"{plain(head)}: {'; '.join(says)}")
+    if len(heads) > TOLD:
+        told.append(f"and {len(heads) - TOLD} more heads")
+    return (
+        f"Verdicts of {len(heads)} heads on {overall['dataset'].nunique()} protocols. "
+        f"{'. '.join(told)}. The scorecard has the same as a table with links."
+    )
+
+
+def listing(table: pd.DataFrame, folder: str = "") -> Html:
+    """The matrix as a folded table: a row a head, a column a protocol, each verdict a link.
+
+    Parameters
+    ----------
+    table
+        As ``lib.summary.matrix`` returns it; whole datasets are listed.
+    folder
+        Of the page that shows it, from the site's root: links work without scripts there.
+        Elsewhere the site's script makes them right.
+    """
+    overall = table[table["subset"] == ALL]
+    datasets = list(dict.fromkeys(overall["dataset"]))
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("head", *datasets))
+    rows = []
+    for name, own in overall.groupby("head", sort=False):
+        cells = {row.dataset: _linked(row, folder) for row in own.itertuples()}
+        row = "".join(f"<td>{cells[dataset]}</td>" for dataset in datasets)
+        rows.append(f'<tr><th scope="row"><bdi>{escape(name)}</bdi></th>{row}</tr>')
+    return Html(
+        "<details><summary>The same as a table with links</summary>"
+        '<div class="table-scroll mathjax_ignore" tabindex="0"><table class="result">'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
+    )
+
+
+def _linked(row, folder: str) -> str:
+    number = f"{row.win_rate:.2f}" if pd.notna(row.win_rate) else ""
+    verdict = escape(row.verdict)
+    chip = (
+        f'{number}<span class="verdict verdict-{verdict.replace(" ", "-")}" '
+        f'style="margin-left: 0.4em">{verdict}</span>'  # a space would be underlined
+    )
+    if not row.page:
+        return chip
+    page = escape(row.page)
+    near = quote(os.path.relpath(row.page, folder or "."), safe="/%.-_~")
+    return f'<a href="{escape(near)}" data-page="{page}">{chip}</a>'

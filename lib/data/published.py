@@ -1,0 +1,87 @@
+"""Figures of published audits and reward models, as data: ``published.yaml``, checked.
+
+The file is this project's own transcription: numbers and names, no sentence of theirs. Each
+block names its source by a key of ``sources``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lib.errors import DataError
+
+FILE = Path(__file__).with_suffix(".yaml")
+BLOCKS = (
+    "armorm",
+    "armorm_stage2",
+    "cosines",
+    "audit",
+    "reward_lens",
+    "sarm",
+    "tension",
+)
+MEND = "Mend the file of published figures."
+
+
+def figures(path: Path = FILE) -> dict[str, Any]:
+    """All figures, by block.
+
+    Parameters
+    ----------
+    path
+        A file of that layout.
+
+    Returns
+    -------
+    dict
+        ``sources`` (key → what was read) and the blocks ``BLOCKS``, each with its ``source``.
+
+    Raises
+    ------
+    DataError
+        When the file doesn't parse, lacks a block, a block names no known source, a number
+        isn't finite, a rate (under ``rates``) isn't between 0 and 1, or the audit's names are
+        not as many as the model's heads.
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise DataError(f"YAML in {path.name}", str(error), MEND) from None
+    if not isinstance(found, dict):
+        raise DataError(f"blocks in {path.name}", type(found).__name__, MEND)
+    for block in ("sources", *BLOCKS):
+        if not isinstance(found.get(block), dict):
+            raise DataError(f"a block {block!r} in {path.name}", ", ".join(map(str, found)), MEND)
+    for block in BLOCKS:
+        if found[block].get("source") not in found["sources"]:
+            raise DataError(
+                f"a source of {block!r} among {', '.join(found['sources'])}",
+                repr(found[block].get("source")),
+                MEND,
+            )
+    for where, value in _leaves(found):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise DataError(f"a finite number for {'.'.join(where)}", str(value), MEND)
+        if "rates" in where and not (isinstance(value, float) and 0 <= value <= 1):
+            raise DataError(f"a rate between 0 and 1 for {'.'.join(where)}", repr(value), MEND)
+    names, heads = found["audit"].get("names", []), found["armorm"].get("heads", [])
+    if len(names) != len(heads):
+        raise DataError(f"{len(heads)} names, one for each head", f"{len(names)}", MEND)
+    return found
+
+
+def _leaves(value: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every value that is no container, with the keys that lead to it."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _leaves(part, (*where, str(key)))
+    elif isinstance(value, list):
+        for k, part in enumerate(value):
+            yield from _leaves(part, (*where, str(k)))
+    else:
+        yield where, value

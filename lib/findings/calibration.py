@@ -1,0 +1,83 @@
+"""What the calibration page says, written from its table."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+_DONE = {
+    "false-positive rate": "said where it is false",
+    "power": "said where it is true",
+    "coverage": "true",
+}
+
+
+def calibration(table: pd.DataFrame) -> list[str]:
+    """Takeaways: how many checks hold, which fail and where, what published forms do."""
+    ours = table[table["form"] == "corrected"]
+    failing = ours[ours["verdict"] == "fails"]
+    told = [
+        f"Of {len(ours)} checks of {ours['analysis'].nunique()} analyses, "
+        f"{len(ours) - len(failing)} meet their target or can't be told from it; "
+        f"{len(failing) or 'none'} fail{'s' if len(failing) == 1 else ''}."
+    ]
+    told += [_failure(row) for row in failing.itertuples()]
+    told += _false(ours)
+    told += [_published(row) for row in table[table["form"] == "as published"].itertuples()]
+    least = ours.loc[ours["draws"].idxmin()]
+    told.append(
+        f"Checks rest on {least['draws']:,} to {ours['draws'].max():,} planted worlds; the fewest "
+        f"are for {least['analysis']}, where a rate of {least['rate']:.1%} may be anything from "
+        f"{least['low99']:.1%} to {least['high99']:.1%}."
+    )
+    return told
+
+
+def _rate(row) -> str:
+    return f"{row.rate:.1%} [{row.low99:.1%}, {row.high99:.1%}]"
+
+
+def _failure(row) -> str:
+    side = "above" if row.low99 > row.at_most else "below"
+    return (
+        f"Fails, {side} its target of {row.target}: {row.analysis}, “{row.claim}” is "
+        f"{_DONE[row.measure]} in {_rate(row)} of worlds ({row.world})."
+    )
+
+
+def _false(ours: pd.DataFrame) -> list[str]:
+    false = ours[ours["measure"] == "false-positive rate"]
+    if false.empty:
+        return []
+    row = false.loc[false["rate"].idxmax()]
+    return [
+        f"The highest false-positive rate of any claim is {row['rate']:.1%} "
+        f"[{row['low99']:.1%}, {row['high99']:.1%}] ({row['analysis']}: “{row['claim']}”, "
+        f"{row['world']}; {row['target']} was aimed for)."
+    ]
+
+
+def _published(row) -> str:
+    note = f"; {row.note}" if row.note else ""
+    return (
+        f"As published: “{row.claim}” is {_DONE[row.measure]} in {_rate(row)} of worlds "
+        f"({row.analysis}; {row.world}{note})."
+    )
+
+
+def answer(table: pd.DataFrame) -> str:
+    """In short: how many checks hold, which fail, and the highest false-positive rate."""
+    ours = table[table["form"] == "corrected"]
+    failing = ours[ours["verdict"] == "fails"]
+    return " ".join([*calibration(table)[:1], *map(_failure, failing.itertuples()), *_false(ours)])
+
+
+def glued(table: pd.DataFrame) -> dict[str, str]:
+    """Values of the calibration page for other pages."""
+    ours = table[table["form"] == "corrected"]
+    family = ours[(ours["analysis"] == "validity") & (ours["measure"] == "false-positive rate")]
+    return {
+        "checks": str(len(ours)),
+        "failing": str(int((ours["verdict"] == "fails").sum())),
+        "validity-false": f"{family['rate'].max():.1%}",
+        "draws": f"{int(table['draws'].max()):,}",
+    }

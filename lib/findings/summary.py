@@ -1,0 +1,284 @@
+"""What the scorecard and the comparison of models say, written from their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from lib.stats.winrates import ALL, CHANCE, STRONG, VERDICTS
+from lib.summary.scorecards import ENTANGLED, NO_CONCEPT, NOT_TESTED, WRONG, compared
+from lib.summary.tables import NOT_RUN
+
+MOST = 3  # sentences of one sort
+
+
+def scorecard(card: pd.DataFrame, matrix: pd.DataFrame, entangled: pd.DataFrame) -> list[str]:
+    """Takeaways of a model: verdicts, heads that change sides, names, partners, what is missing.
+
+    Parameters
+    ----------
+    card, matrix, entangled
+        As ``lib.summary``'s ``scorecard``, ``matrix`` and ``entanglement`` return them.
+    """
+    told = [*_verdicts(card, matrix), *_sides(card, matrix), *_names(card)]
+    told += [*_partners(card, entangled), *_readout(card)]
+    return [*told, *_missing(card, matrix)]
+
+
+def _verdicts(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
+    overall = matrix[(matrix["subset"] == ALL) & (matrix["verdict"] != NOT_RUN)]
+    if overall.empty:
+        return []
+    counts = overall["verdict"].value_counts()
+    said = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name in counts)
+    places = _count(overall["dataset"].nunique(), "protocol")
+    if len(card) == 1:
+        return [f"The model's one head, {card['head'].iloc[0]}, on {places}: {said}."]
+    return [f"{len(card)} heads on {places} give {_count(len(overall), 'verdict')}: {said}."]
+
+
+def _sides(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
+    overall = matrix[matrix["subset"] == ALL]
+    told = []
+    for row in card.itertuples():
+        own = overall[overall["head"] == row.head]
+        if (row.strong or row.tracks) and row.inverted:
+            with_people = own[own["verdict"].isin(["strong", "tracks"])]
+            best = with_people.loc[with_people["win_rate"].idxmax()]
+            against = own[own["verdict"] == "inverted"]
+            worst = against.loc[against["win_rate"].idxmin()]
+            told.append(
+                f"{row.head} goes with people on {best['dataset']} ({_rate(best)}) and against "
+                f"them on {worst['dataset']} ({_rate(worst)})."
+            )
+    if not told and (card["protocols"] > 1).any():
+        return ["No head goes with people on one protocol and against them on another."]
+    return _few(told, "further heads change sides too.")
+
+
+def _names(card: pd.DataFrame) -> list[str]:
+    if (card["label"] == NOT_RUN).all():
+        return []
+    wrong = card[card["label"] == WRONG]
+    tested = card[~card["label"].isin([NOT_RUN, NOT_TESTED])]
+    told = [
+        f"{row.head} is called wrong about {row.claims} on {row.label_on} "
+        f"(it wins {row.own:.2f} [{row.own_low:.2f}, {row.own_high:.2f}] there)."
+        for row in wrong.itertuples()
+    ]
+    if tested.empty:
+        return ["No head's name could be tested against what the head does."]
+    if wrong.empty:
+        told = [
+            "The one name that was tested is not contradicted."
+            if len(tested) == 1
+            else f"None of the {len(tested)} names that were tested is called wrong."
+        ]
+    silent = int((card["label"] == NOT_TESTED).sum())
+    if silent:
+        none = card[(card["label"] == NOT_TESTED) & (card["claims"] == NO_CONCEPT)]
+        why = ", since it claims none of the concepts" if len(none) == silent == 1 else ""
+        told.append(f"The name of {_count(silent, 'head')} was not tested{why}.")
+    return _few(told, "further sentences are in the table.")
+
+
+def _partners(card: pd.DataFrame, entangled: pd.DataFrame) -> list[str]:
+    if len(card) == 1 or (card["partners"] == NOT_RUN).all():
+        return []
+    if entangled.empty:
+        return [
+            f"No two heads' choices correlate beyond ±{ENTANGLED:g} wherever that was looked at."
+        ]
+    pairs = entangled.drop_duplicates(["head", "other"])
+    told = [
+        f"{row.head} and {row.other} are entangled: their choices correlate at {row.r:.2f} "
+        f"[{row.low:.2f}, {row.high:.2f}] on {row.dataset}."
+        for row in pairs.itertuples()
+    ]
+    return _few(told, "further pairs are entangled.")
+
+
+def _readout(card: pd.DataFrame) -> list[str]:
+    told = []
+    for row in card.itertuples():
+        if ": not read out" in row.readout:
+            told.append(f"Probes find in the state what {row.head} doesn't read out.")
+    return _few(told, "further heads lose what the state holds.")
+
+
+def gate(gates: pd.DataFrame) -> list[str]:
+    """What the gate is worth beside each rule; one sentence where there is no gate to judge.
+
+    Parameters
+    ----------
+    gates
+        As ``lib.summary.gates`` returns it.
+    """
+    told = []
+    for rule, rows in compared(gates).groupby("rule", sort=False):
+        found = rows[rows["p_adjusted"] < 0.05]
+        parts = [
+            f"{says} on {', '.join(map(_gain, some.itertuples()))}"
+            for says, some in (
+                ("gains", found[found["gain"] > 0]),
+                ("loses", found[found["gain"] < 0]),
+            )
+            if len(some)
+        ]
+        silent = len(rows) - len(found)
+        if silent:
+            parts.append(f"is not told apart on {silent} of {_count(len(rows), 'dataset')}")
+        told.append(f"Beside {rule} the gate {'; '.join(parts)}.")
+    return told or ["The model has no gate, or no page judged it."]
+
+
+def _gain(row: Any) -> str:
+    return f"{row.dataset} ({row.gain:+.3f} [{row.gain_low:+.3f}, {row.gain_high:+.3f}])"
+
+
+def _missing(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
+    absent = {
+        "validity": matrix.empty,
+        "labels": (card["label"] == NOT_RUN).all(),
+        "disentanglement": (card["partners"] == NOT_RUN).all(),
+        "probes": (card["readout"] == NOT_RUN).all(),
+    }
+    names = [name for name, missing in absent.items() if missing]
+    told = [f"Not run for this model: {', '.join(names)}."] if names else []
+    holes = matrix.loc[matrix["verdict"] == NOT_RUN, "dataset"].unique()
+    if len(holes):
+        told.append(f"Validity was not run for every head on {', '.join(holes)}.")
+    return told
+
+
+def compare(scores: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
+    """Takeaways of the comparison: each pair of models, then what can't be compared.
+
+    Parameters
+    ----------
+    scores, pairs
+        As ``lib.summary``'s ``scores`` and ``compare`` return them.
+    """
+    models = list(dict.fromkeys(scores["model"]))
+    if len(models) < 2:
+        one = models[0] if models else "none"
+        return [f"One model was audited here ({one}), so there is nothing to compare it with."]
+    if pairs.empty:
+        return ["No two models were audited on the same dataset, so none are compared."]
+    told = []
+    for (model, other), rows in pairs.groupby(["model", "other"], sort=False):
+        told += _pair(model, other, rows)
+    family = int(pairs["p"].notna().sum())
+    if family:
+        told.append(f"Corrected by Holm over {_count(family, 'comparison')} of two models.")
+    silent = pairs[pairs["verdict"] == "undefined"]
+    for note, rows in silent.groupby("note", sort=False):
+        where = ", ".join(dict.fromkeys(rows["dataset"]))
+        told.append(f"Not paired on {where}: {note}.")
+    return told
+
+
+def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
+    told = []
+    for verdict, winner, loser in (("higher", model, other), ("lower", other, model)):
+        for row in rows[rows["verdict"] == verdict].itertuples():
+            told.append(
+                f"{winner} ranks more comparisons of {row.dataset} as people did than {loser}: "
+                f"{model} {row.rate:.3f}, {other} {row.other_rate:.3f}, difference "
+                f"{row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}] on {row.n} in common, "
+                f"adjusted p = {row.p_adjusted:.2g}."
+            )
+    told = _few(told, f"further datasets tell {model} from {other}.")
+    alike = rows[rows["verdict"] == "not told apart"]
+    if len(alike):
+        where = ", ".join(
+            f"{row.dataset} ({row.difference:+.3f}, {row.mde:.3f} would have been found)"
+            for row in alike.itertuples()
+        )
+        told.append(f"{model} and {other} are not told apart on {where}.")
+    return told
+
+
+def answer(card: pd.DataFrame, matrix: pd.DataFrame) -> str:
+    """In short: the verdicts, and how many heads change sides from protocol to protocol."""
+    told = [*_verdicts(card, matrix)] or ["No validity page was executed."]
+    changing = int((((card["strong"] + card["tracks"]) > 0) & (card["inverted"] > 0)).sum())
+    if changing:
+        told.append(
+            f"{changing} of {_count(len(card), 'head')} "
+            f"{'goes' if changing == 1 else 'go'} with people on one protocol and against them "
+            "on another: what such a head is worth depends on what was asked."
+        )
+    elif (card["protocols"] > 1).any():
+        told += _sides(card, matrix)
+    return " ".join(told)
+
+
+def legend() -> pd.DataFrame:
+    """What each ``verdict`` of a head means, in words; its ``meaning`` names the thresholds."""
+    low, high = CHANCE
+    meanings = {
+        "strong": f"as tracks, and the whole interval of its win rate lies above {STRONG:g}",
+        "tracks": "ranks responses as people did more often than not, beyond chance",
+        "inverted": "prefers what people rejected, beyond chance",
+        "chance": f"its whole interval lies within {low:g} to {high:g}",
+        "inconclusive": "none of these can be said with the data at hand",
+        "undefined": "gives no numbers, or nothing but ties",
+    }
+    return pd.DataFrame({"verdict": list(meanings), "meaning": list(meanings.values())})
+
+
+def difference(pairs: pd.DataFrame) -> str:
+    """In short: on which datasets one model ranks more as people did than another.
+
+    Parameters
+    ----------
+    pairs
+        As ``lib.summary.compare`` returns it.
+    """
+    told = []
+    for (model, other), rows in pairs.groupby(["model", "other"], sort=False):
+        parts = [
+            f"{says} on {', '.join(map(_by, some.itertuples()))}"
+            for verdict, says in (
+                ("higher", "ranks more comparisons as people did"),
+                ("lower", "ranks fewer"),
+                ("not told apart", "is not told from it"),
+                ("undefined", "can't be compared"),
+            )
+            if len(some := rows[rows["verdict"] == verdict])
+        ]
+        told.append(f"Beside {other}, {model} {'; '.join(parts)}.")
+    return " ".join(told) or "No two models were audited on the same dataset."
+
+
+def _by(row: Any) -> str:
+    if pd.isna(row.difference):
+        return row.dataset
+    return f"{row.dataset} ({row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}])"
+
+
+def glued(card: pd.DataFrame, matrix: pd.DataFrame) -> dict[str, str]:
+    """Values of the scorecard for other pages: how many heads and protocols, the verdicts."""
+    overall = matrix[(matrix["subset"] == ALL) & (matrix["verdict"] != NOT_RUN)]
+    said = " ".join(_verdicts(card, matrix)) or "No validity page was executed."
+    return {
+        "heads": str(len(card)),
+        "protocols": str(overall["dataset"].nunique()),
+        "verdicts": said,
+    }
+
+
+def _rate(row: Any) -> str:
+    return f"{row['win_rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _few(told: Sequence[str], more: str) -> list[str]:
+    left = len(told) - MOST
+    return [*told[:MOST], f"{left} {more}"] if left > 1 else list(told)  # one more is told

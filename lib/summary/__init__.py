@@ -1,0 +1,31 @@
+"""Summary pages: one model over all its pages, or models side by side, from tables alone.
+
+Executed pages leave their tables as Parquet under a results folder. Nothing here runs a model
+or repeats a statistic that a page computed; what a page didn't leave is said to be not run.
+
+``tables``        what one model's pages left, by dataset; ``everything`` that of several
+``models``        names of the models that left any
+``matrix``        one row a head, protocol and subset, with verdict and page
+``scorecard``     one row a head, from all of its pages
+``entanglement``  pairs of heads that choose nearly alike
+``gates``         a gated model's score beside rules that are the same for every prompt
+``scores``        one row a model and protocol
+``compare``       models paired on the comparisons that both were audited on
+"""
+
+from lib.summary.comparing import compare, scores
+from lib.summary.scorecards import entanglement, gates, matrix, scorecard
+from lib.summary.tables import Tables, everything, models, tables
+
+__all__ = [
+    "Tables",
+    "compare",
+    "entanglement",
+    "everything",
+    "gates",
+    "matrix",
+    "models",
+    "scorecard",
+    "scores",
+    "tables",
+]

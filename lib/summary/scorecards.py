@@ -1,0 +1,223 @@
+"""One model over all its pages: the matrix of verdicts, a row a head, partners, the gate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from lib.errors import DataError
+from lib.stats.gating import GATE, NO_GATE
+from lib.stats.winrates import ALL, VERDICTS, distinct
+from lib.summary.tables import NOT_RUN, Tables
+
+ENTANGLED = 0.7  # size of a correlation above which the published audits flag two heads
+WITHIN = "within"  # correlations of choices, as the disentanglement page names them
+CELLS = ("head", "dataset", "subset", "n", "prompts", "win_rate", "low", "high", "p_adjusted")
+CELLS += ("mde", "verdict", "note", "page")
+PAIRS = ("dataset", "head", "other", "r", "low", "high", "page")
+GAINS = ("dataset", "rule", "chosen", "n", "win_rate", "low", "high", "gain", "gain_low")
+GAINS += ("gain_high", "p_adjusted", "mde", "note", "page")
+NO_CONCEPT = "claims none"
+WRONG, NOT_TESTED = "wrong", "not tested"  # label checks, as the labels page names them
+
+
+def matrix(tables: Tables) -> pd.DataFrame:
+    """Every head under every protocol, with its verdict and the page that gave it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a head, dataset and subset, ``"all"`` first: ``head``, ``dataset``, ``subset``,
+        ``n`` (comparisons), ``prompts``, ``win_rate``, ``low``, ``high``, ``p_adjusted``,
+        ``mde``, ``verdict`` and ``note`` as ``lib.stats.validity`` gave them, and ``page`` (its
+        address from the site's root; empty when there is none). A head that a dataset's table
+        lacks, and every head on a dataset whose table isn't there, has one row there with
+        ``verdict`` ``"not run"``. No rows when no validity page was executed.
+    """
+    found = {dataset: distinct(table) for dataset, table in tables.each("validity")}
+    heads = list(dict.fromkeys(head for table in found.values() for head in table["head"]))
+    parts = []
+    for dataset in tables.datasets if found else ():
+        page = tables.page(dataset)
+        table = found.get(dataset)
+        known = set() if table is None else set(table["head"])
+        if table is not None:
+            parts.append(table.assign(dataset=dataset, page=page))
+        missing = [head for head in heads if head not in known]
+        empty = {"dataset": dataset, "subset": ALL, "n": 0, "prompts": 0, "verdict": NOT_RUN}
+        if missing:
+            parts.append(pd.DataFrame([empty | {"head": head, "page": page} for head in missing]))
+    if not parts:
+        return pd.DataFrame(columns=list(CELLS))
+    rows = pd.concat(parts, ignore_index=True).reindex(columns=list(CELLS))
+    rows["note"] = rows["note"].astype(object).fillna("")
+    numbers = ["win_rate", "low", "high", "p_adjusted", "mde"]
+    return rows.astype(dict.fromkeys(numbers, float))
+
+
+def entanglement(tables: Tables, threshold: float = ENTANGLED) -> pd.DataFrame:
+    """Pairs of heads that choose nearly alike: |r| within items above a threshold.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a pair and dataset, the largest |r| first: ``dataset``, ``head``, ``other``,
+        ``r``, ``low``, ``high`` as ``lib.stats.disentanglement`` gave them, and ``page``.
+    """
+    parts = []
+    for dataset, table in tables.each("disentanglement"):
+        near = table[(table["kind"] == WITHIN) & (table["r"].abs() > threshold)]
+        parts.append(near.assign(dataset=dataset, page=tables.page(dataset, "disentanglement")))
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return pd.DataFrame(columns=list(PAIRS))
+    rows = pd.concat(parts, ignore_index=True)[list(PAIRS)]
+    return rows.sort_values("r", key=lambda r: -r.abs(), kind="stable", ignore_index=True)
+
+
+def gates(tables: Tables) -> pd.DataFrame:
+    """What a gate is worth on each dataset, beside rules that are the same for every prompt.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a rule and dataset, on all comparisons: ``dataset``, ``rule``, ``chosen``,
+        ``n``, ``win_rate``, ``low``, ``high``, ``gain`` (gate less rule), ``gain_low``,
+        ``gain_high``, ``p_adjusted``, ``mde`` and ``note`` as ``lib.stats.gating.rules`` gave
+        them, and ``page``. No rows for a model without a gate, or when no page was executed.
+    """
+    parts = []
+    for dataset, table in tables.each("rules"):
+        rows = table[(table["subset"] == ALL) & (table["note"] != NO_GATE)]
+        parts.append(rows.assign(dataset=dataset, page=tables.page(dataset, "gating")))
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return pd.DataFrame(columns=list(GAINS))
+    return pd.concat(parts, ignore_index=True)[list(GAINS)]
+
+
+def scorecard(tables: Tables) -> pd.DataFrame:
+    """One row a head, from all pages of its model.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``head``; ``claims`` (the concept, or ``"claims none"``); ``protocols`` (datasets on
+        which it has a verdict) and how many of each verdict, on all comparisons of a dataset
+        (``strong``, ``tracks``, ``inverted``, ``chance``, ``inconclusive``, ``undefined``);
+        ``best`` and ``worst`` (the datasets of its highest and lowest win rate) with
+        ``best_rate``, ``best_low``, ``best_high`` and the same of ``worst``; ``label``
+        (``wrong`` if any page calls it so, else ``not contradicted`` or ``not tested``) with
+        ``own`` (win rate on the claimed criterion), ``own_low``, ``own_high`` and
+        ``label_on`` (the dataset); ``partners`` (heads with |r| above .7 within items, with the
+        largest r and where) and ``readout`` (verdicts of the probes of the concept that it
+        claims). A column of words says ``"not run"`` where no page tells; numbers are missing.
+
+    Raises
+    ------
+    DataError
+        When no table names a head.
+    """
+    cells = matrix(tables)
+    claims = _claims(tables)
+    heads = list(dict.fromkeys([*cells["head"], *claims]))
+    if not heads:
+        raise DataError(
+            f"a table of {tables.model!r} that names its heads",
+            "none",
+            "Execute its validity, labels or model page with tables=….",
+        )
+    labels, partners, readout = _labels(tables), _partners(tables), _readout(tables)
+    rows = []
+    for head in heads:
+        own = cells[(cells["head"] == head) & (cells["subset"] == ALL)]
+        rows.append(
+            {"head": head, "claims": claims.get(head, NOT_RUN)}
+            | _verdicts(own)
+            | labels.get(head, _label(labels))
+            | {"partners": _told(partners, head, "none")}
+            | {"readout": _told(readout, head, "none")}
+        )
+    return pd.DataFrame(rows)
+
+
+def _verdicts(own: pd.DataFrame) -> dict:
+    counts = own["verdict"].value_counts()
+    row = {"protocols": int((own["verdict"] != NOT_RUN).sum())}
+    row |= {verdict: int(counts.get(verdict, 0)) for verdict in VERDICTS}
+    known = own[own["win_rate"].notna() & (own["verdict"] != "undefined")]
+    for name, which in (("best", "idxmax"), ("worst", "idxmin")):
+        place = known.loc[known["win_rate"].agg(which)] if len(known) else None
+        row[name] = NOT_RUN if not row["protocols"] else "none"
+        row |= {f"{name}_{part}": np.nan for part in ("rate", "low", "high")}
+        if place is not None:
+            row[name] = place["dataset"]
+            row |= {f"{name}_rate": place["win_rate"]}
+            row |= {f"{name}_{part}": place[part] for part in ("low", "high")}
+    return row
+
+
+def _claims(tables: Tables) -> dict[str, str]:
+    """What each head claims, by the labels pages or the model's own."""
+    parts = [table[["head", "claims"]] for _, table in tables.each("labels")]
+    own = tables.read("heads")
+    if own is not None:
+        parts.append(own[["head", "concept"]].rename(columns={"concept": "claims"}))
+    found: dict[str, str] = {}
+    for part in parts:
+        for head, concept in part.itertuples(index=False, name=None):
+            found.setdefault(head, concept or NO_CONCEPT)
+    return found
+
+
+def _label(known: dict, **found) -> dict:
+    """The label columns of a head; without findings, that no page tells or that none tested it."""
+    nothing = {"label": NOT_TESTED if known else NOT_RUN, "label_on": ""}
+    return nothing | dict.fromkeys(("own", "own_low", "own_high"), np.nan) | found
+
+
+def _labels(tables: Tables) -> dict[str, dict]:
+    """A head's label check where it was called wrong, else where it was tested first."""
+    severity = {WRONG: 0, NOT_TESTED: 2}
+    found: dict[str, dict] = {}
+    for dataset, table in tables.each("labels"):
+        for row in table.itertuples():
+            before = found.get(row.head)
+            if before and severity.get(before["label"], 1) <= severity.get(row.label, 1):
+                continue
+            numbers = {"own": row.own, "own_low": row.low, "own_high": row.high}
+            found[row.head] = _label(found, label=row.label, label_on=dataset, **numbers)
+    return found
+
+
+def _partners(tables: Tables) -> dict[str, list[str]] | None:
+    if not any(True for _ in tables.each("disentanglement")):
+        return None
+    found: dict[str, dict[str, str]] = {}
+    for row in entanglement(tables).itertuples():  # the largest |r| of a pair comes first
+        for one, other in ((row.head, row.other), (row.other, row.head)):
+            told = f"{other} (r = {row.r:.2f} on {row.dataset})"
+            found.setdefault(one, {}).setdefault(other, told)
+    return {head: list(told.values()) for head, told in found.items()}
+
+
+def _readout(tables: Tables) -> dict[str, list[str]] | None:
+    found: dict[str, list[str]] = {}
+    ran = False
+    for dataset, table in tables.each("readout"):
+        ran = True
+        for row in table[table["head"] != ""].itertuples():
+            told = f"{row.concept}: {row.verdict} (on {dataset})"
+            found.setdefault(row.head, []).append(told)
+    return found if ran else None
+
+
+def _told(found: dict[str, list[str]] | None, head: str, nothing: str) -> str:
+    if found is None:
+        return NOT_RUN
+    return "; ".join(found.get(head, [])) or nothing
+
+
+def compared(rules: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ``gates`` that compare the gate with another rule."""
+    return rules[(rules["rule"] != GATE) & rules["gain"].notna()]

@@ -1,0 +1,144 @@
+"""Where executed pages left their tables, and what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import pandas as pd
+
+from lib import paths
+from lib.errors import DataError
+from lib.stats import protocols
+
+NOT_RUN = "not run"
+OUTCOMES = "outcomes"  # the table that names its model and dataset
+KINDS = ("holistic", "structured", "targeted", "")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What the pages of one model left.
+
+    Attributes
+    ----------
+    model
+        Its name.
+    folder
+        Where its pages lie; the pages of a dataset lie in folders below.
+    datasets
+        Name → folder of every dataset with a table: whole preferences first, then
+        benchmarks, then comparisons in which one thing varies. The name is the folder's
+        where no table tells it.
+    """
+
+    model: str
+    folder: Path
+    datasets: Mapping[str, Path]
+
+    def read(self, name: str, dataset: str = "") -> pd.DataFrame | None:
+        """A table of a dataset's pages, or of the model's own; ``None`` when it isn't there.
+
+        Raises
+        ------
+        DataError
+            When the file isn't a table.
+        """
+        folder = self.datasets[dataset] if dataset else self.folder
+        path = folder / f"{name}.parquet"
+        return _read(path) if path.is_file() else None
+
+    def each(self, name: str) -> Iterator[tuple[str, pd.DataFrame]]:
+        """A table by its name, from every dataset that has it: dataset and table."""
+        for dataset in self.datasets:
+            table = self.read(name, dataset)
+            if table is not None:
+                yield dataset, table
+
+    def page(self, dataset: str, notebook: str = "validity") -> str:
+        """A page's address from the site's root; empty when it wasn't executed or is elsewhere."""
+        page = self.datasets[dataset].resolve() / f"{notebook}.ipynb"
+        root = paths.ROOT.resolve()
+        if not page.is_file() or not page.is_relative_to(root):
+            return ""
+        return quote(page.relative_to(root).with_suffix(".html").as_posix())
+
+
+def tables(results: str | Path, model: str) -> Tables:
+    """What the pages of a model left under a results folder.
+
+    Parameters
+    ----------
+    results
+        Folder of executed pages, as given when absolute or there, else within the checkout.
+    model
+        The name that the pages were given.
+
+    Raises
+    ------
+    DataError
+        When there is none.
+    """
+    folder = _results(results) / paths.slug(model)
+    found = {}
+    for place in sorted({path.parent for path in folder.rglob("*.parquet")}):
+        owner, dataset = _names(place) or (model, place.relative_to(folder).as_posix())
+        if place != folder and owner == model:
+            found[dataset] = place
+    if not found and not any(folder.glob("*.parquet")):
+        raise DataError(
+            f"tables of {model!r} under {results}",
+            "none",
+            f"Execute its pages with tables={results}/{paths.slug(model)}/…, or run make book.",
+        )
+    order = sorted(found, key=lambda name: (KINDS.index(protocols.kind(name)), name))
+    return Tables(model, folder, {name: found[name] for name in order})
+
+
+def models(results: str | Path) -> list[str]:
+    """Models whose validity pages are under a results folder, by name."""
+    places = {path.parent for path in _results(results).rglob(f"{OUTCOMES}.parquet")}
+    return sorted({names[0] for names in map(_names, places) if names})
+
+
+def everything(results: str | Path, names: Sequence[str] = ()) -> list[Tables]:
+    """The tables of these models, or of every model that there is.
+
+    Raises
+    ------
+    DataError
+        When a model has none, or none is named and there is no model.
+    """
+    names = list(names) or models(results)
+    if not names:
+        raise DataError(
+            f"validity pages of a model under {results}",
+            "none",
+            "Execute them with tables=…, run make book, or name the models.",
+        )
+    return [tables(results, name) for name in names]
+
+
+def _names(place: Path) -> tuple[str, str] | None:
+    """Model and dataset of a folder, where a table tells them."""
+    path = place / f"{OUTCOMES}.parquet"
+    if not path.is_file():
+        return None
+    table = _read(path, ["model", "dataset"])
+    return tuple(map(str, table.iloc[0])) if len(table) else None
+
+
+def _read(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path, columns=columns)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"a table at {path}", str(error), "Execute the page that wrote it again."
+        ) from None
+
+
+def _results(folder: str | Path) -> Path:
+    path = Path(folder)
+    return path if path.is_absolute() or path.exists() else paths.ROOT / path

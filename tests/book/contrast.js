@@ -1,0 +1,109 @@
+/* Every visible text of a page whose contrast with what lies behind it is below `least`.
+ *
+ * Contrast is WCAG 2's ratio of relative luminances. Behind a text lie the backgrounds of its
+ * ancestors, and in a chart the filled marks under its middle and its own halo. The window must be as high as
+ * the page, since only what is in the window can be asked for.
+ */
+async (least) => {
+  // What fades in has the colours of what it fades from.
+  await Promise.all(document.getAnimations().map((a) => a.finished.catch(() => null)));
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const cache = new Map();
+
+  function rgba(colour) {
+    if (!cache.has(colour)) {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+      const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+      cache.set(colour, [r, g, b, a / 255]);
+    }
+    return cache.get(colour);
+  }
+
+  function over([r, g, b, a], below) {
+    return [r, g, b].map((value, i) => value * a + below[i] * (1 - a));
+  }
+
+  function luminance(colour) {
+    const [r, g, b] = colour.map((value) => {
+      const v = value / 255;
+      return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  }
+
+  function ratio(one, other) {
+    const [high, low] = [luminance(one), luminance(other)].sort((a, b) => b - a);
+    return (high + 0.05) / (low + 0.05);
+  }
+
+  function opacity(element) {
+    let found = 1;
+    for (let e = element; e; e = e.parentElement) found *= Number(getComputedStyle(e).opacity);
+    return found;
+  }
+
+  function behind(element) {
+    const layers = [];
+    for (let e = element; e; e = e.parentElement) {
+      layers.push(rgba(getComputedStyle(e).backgroundColor));
+      if (layers.at(-1)[3] === 1) break;
+    }
+    const root = getComputedStyle(document.documentElement).colorScheme.includes("dark") ? 0 : 255;
+    return layers.reduceRight((below, layer) => over(layer, below), [root, root, root]);
+  }
+
+  function marksBehind(text, box) {
+    const found = [];
+    const svg = text.ownerSVGElement;
+    for (const e of document.elementsFromPoint(box.x + box.width / 2, box.y + box.height / 2)) {
+      if (e.ownerSVGElement !== svg || e.tagName === "text" || e.tagName === "g") continue;
+      const precedes = e.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING;
+      const style = getComputedStyle(e);
+      if (!precedes || style.fill === "none") continue;
+      const [r, g, b, a] = rgba(style.fill);
+      found.push([r, g, b, a * Number(style.fillOpacity) * opacity(e)]);
+    }
+    return found;
+  }
+
+  const style = document.createElement("style");
+  style.textContent = "svg, svg * { pointer-events: all !important; }";
+  document.head.append(style);
+  const poor = [];
+  const seen = { page: 0, chart: 0 };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const words = node.textContent.trim();
+    const element = node.parentElement;
+    if (!words || element.closest("script, style, noscript, title, desc, .chart-stage")) continue;
+    if (!element.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const box = range.getBoundingClientRect();
+    if (box.width < 2 || box.height < 2) continue;
+    const computed = getComputedStyle(element);
+    const text = element.closest("svg text");
+    let below = behind(text ? text.ownerSVGElement.parentElement : element);
+    let colour = rgba(computed.color);
+    if (text) {
+      below = marksBehind(text, box).reduceRight((b, layer) => over(layer, b), below);
+      // A halo in the page's colour, drawn below the letters, is what surrounds them.
+      const halo = rgba(computed.stroke === "none" ? "transparent" : computed.stroke);
+      const drawn = computed.paintOrder.startsWith("stroke") ? Number(computed.strokeOpacity) : 0;
+      below = over([...halo.slice(0, 3), halo[3] * drawn], below);
+      colour = rgba(computed.fill);
+      colour = [...colour.slice(0, 3), colour[3] * Number(computed.fillOpacity)];
+    }
+    seen[text ? "chart" : "page"] += 1;
+    const ink = over([...colour.slice(0, 3), colour[3] * opacity(element)], below);
+    const found = ratio(ink, below);
+    if (found < least) {
+      const place = element.closest("[class]");
+      poor.push(`${words.slice(0, 40)} (${found.toFixed(2)}; ${place && place.getAttribute("class")})`);
+    }
+  }
+  style.remove();
+  return { poor: [...new Set(poor)], seen };
+};

@@ -1,0 +1,250 @@
+"""make audit: what is wrong is said before anything is written, and how long it will take."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+from lib import load_items, paths
+from lib.book import applies, audit, build, estimate, plan
+from lib.errors import DataError, ParameterError
+
+GATED = applies.Shape(19, 8, True)
+SINGLE = applies.Shape(1, 0, False)
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A folder that the user is in, outside of the checkout."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# ---- Names and places ----
+
+
+def test_a_source_is_the_folder_of_datasets_or_that_of_one(elsewhere):
+    (elsewhere / "data" / "hh-rlhf").mkdir(parents=True)
+    own = {"name": "hh-rlhf/harmless-base", "source": f"{elsewhere}/data/hh-rlhf"}
+    assert audit.located("hh-rlhf/harmless-base", "data") == own
+    assert audit.located("hh-rlhf/harmless-base", "data/hh-rlhf") == own
+    assert audit.located("xstest", "data/hh-rlhf")["source"] == own["source"]
+
+
+def test_stimuli_and_files_of_the_users_own_have_no_source(elsewhere):
+    assert audit.located("stimuli/controlled", "nowhere") == {"name": "stimuli/controlled"}
+    assert audit.located("file:a b.jsonl") == {"name": f"file:{elsewhere}/a b.jsonl"}
+    assert audit.located("xstest") == {"name": "xstest"}
+
+
+def test_a_source_that_is_no_folder_is_named(elsewhere):
+    with pytest.raises(DataError, match="a folder at gone: that of xstest's files.*found none"):
+        audit.located("xstest", "gone")
+
+
+def test_a_source_without_the_files_says_where_they_were_looked_for(elsewhere):
+    (elsewhere / "data").mkdir()
+    with pytest.raises(DataError) as error:
+        audit._loaded(audit.located("xstest", "data"), {})
+    assert "the files of xstest" in error.value.needed
+    assert f"no folder xstest in {elsewhere}/data" in error.value.found
+    assert "leave it out to load from the hub" in error.value.remedy
+
+
+def test_a_model_in_a_folder_goes_by_its_path_from_the_checkout(elsewhere, monkeypatch):
+    (elsewhere / "mine").mkdir()
+    (elsewhere / "smol-armo").mkdir()
+    assert audit.model_name("mine") == f"{elsewhere}/mine"
+    assert audit.model_name("smol-armo") == "smol-armo"
+    assert audit.model_name("RLHFlow/ArmoRM") == "RLHFlow/ArmoRM"
+    monkeypatch.setattr(paths, "ROOT", elsewhere)
+    assert audit.model_name("./mine") == "mine"
+
+
+# ---- The entry ----
+
+
+def test_a_gated_model_of_many_heads_gets_every_page():
+    found = audit.entry("m", [{"name": "stimuli/controlled"}, {"name": "x"}], GATED, {"limit": 5})
+    stimuli, other = found["datasets"]
+    assert stimuli == {
+        "name": "stimuli/controlled",
+        "limit": 5,
+        "pages": ["labels", "disentanglement", "geometry", "separability", "gating"],
+    }
+    assert other == {"name": "x", "limit": 5, "pages": ["gating"]}
+    assert found["pages"] == ["data", "validity"]
+    assert {"notebook": "protocols", "datasets": "all"} in found["once"]
+    assert {"notebook": "model"} in found["once"]
+
+
+def test_a_model_of_one_head_gets_those_that_say_something():
+    found = audit.entry("m", [{"name": "stimuli/controlled"}], SINGLE, {})
+    assert found["datasets"][0]["pages"] == ["separability"]
+    assert "protocols" not in [each["notebook"] for each in found["once"]]
+
+
+# ---- Before anything is written ----
+
+
+@pytest.fixture
+def tried(elsewhere, monkeypatch, tiny_model):
+    """A checkout where the model is tiny and nothing is built; gives what would be."""
+    monkeypatch.setattr(paths, "ROOT", elsewhere)
+    monkeypatch.setattr(paths, "AUDIT", elsewhere / "audit.yml")
+    monkeypatch.setattr("lib.models.load_model", lambda *args, **options: tiny_model)
+    built = []
+    monkeypatch.setattr(build, "build", lambda cores: built.append(cores) or paths.SITE)
+    paths.AUDIT.write_text("audits: []\n")
+    return built
+
+
+def test_an_audit_is_written_down_and_built(tried):
+    audit.audit("smol-armo", ["stimuli/probes", "stimuli/probes"], limit=2, cores=3)
+    assert tried == [3]
+    (found,) = plan.load(plan.local_audit())["audits"]
+    assert [each["name"] for each in found["datasets"]] == ["stimuli/probes"]
+    assert [run.options["limit"] for run in plan.read().runs] == [2]
+
+
+@pytest.mark.parametrize(
+    ("datasets", "options", "says"),
+    [
+        ([], {}, "DATASETS="),
+        (["stimuli/controled"], {}, "Did you mean 'stimuli/controlled'"),
+        (["stimuli/probes"], {"limit": -1}, "a limit of 0"),
+        (["xstest"], {"source": "gone"}, "a folder at gone"),
+        (["file:gone.jsonl"], {}, "gone.jsonl"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_written(tried, datasets, options, says):
+    with pytest.raises((DataError, ParameterError), match=says):
+        audit.audit("smol-armo", datasets, **options)
+    assert not tried and not plan.local_audit().exists()
+
+
+def test_hours_have_to_be_asked_for(tried, monkeypatch, capsys):
+    slow = guess(items=10_000, tokens=36_000_000, rate=1000.0)
+    monkeypatch.setattr(audit, "estimate", lambda model, items: slow)
+    with pytest.raises(ParameterError, match="--yes.*a run of about 10 h"):
+        audit.audit("smol-armo", ["stimuli/probes"])
+    assert not tried and not plan.local_audit().exists()
+    assert "Scoring will take about 10 h" in capsys.readouterr().err
+    audit.audit("smol-armo", ["stimuli/probes"], yes=True)
+    assert tried
+
+
+# ---- How long it takes ----
+
+
+def guess(items=100, tokens=1000, rate=10.0, device="cpu", dtype="float32"):
+    return estimate.Estimate("x", items, 2 * items, tokens, rate, device, dtype)
+
+
+def test_an_estimate_counts_every_response_and_each_prompt_once(tiny_model):
+    items = load_items("stimuli/probes", limit=6)
+    found = estimate.estimate(tiny_model, items, seconds=0.05)
+    texts = items.responses["text"].to_numpy()
+    tokens = sum(
+        tiny_model.format.encode(prompt, texts[items.item_of_response == i]).n_tokens
+        for i, prompt in enumerate(items.prompts["prompt"])
+    )
+    assert (found.items, found.responses, found.tokens) == (6, 12, tokens)
+    assert found.rate > 0 and found.seconds == pytest.approx(tokens / found.rate)
+    assert (found.device, found.dtype) == ("cpu", "float32")
+
+
+def test_prompts_that_trained_a_head_are_not_counted(tiny_model, monkeypatch):
+    items = load_items("stimuli/probes", limit=6)
+    trained = frozenset(items.prompts["prompt_hash"][:2])
+    monkeypatch.setattr(tiny_model, "trained_on", trained)
+    left = int(np.sum(~items.prompts["prompt_hash"].isin(trained)))
+    assert estimate.estimate(tiny_model, items, seconds=0).items == left < 6
+    assert estimate.estimate(tiny_model, items, seconds=0, held_out=False).items == 6
+
+
+def test_a_short_run_is_not_announced():
+    assert estimate.sentences([guess(tokens=1190)]) == []
+
+
+def test_a_long_one_says_what_it_takes_and_what_to_lower():
+    told = " ".join(estimate.sentences([guess(tokens=12_000), guess(tokens=12_000)]))
+    assert "about 40 min on this machine" in told
+    assert "x: 200 responses, 12,000 tokens, about 20 min at 10 tokens a second" in told
+    assert "(5 items of each take about 2 min)" in told  # 100 items in 2400 s; 120 s
+    assert "use a GPU (device)" in told and "bfloat16" not in told
+    told = " ".join(estimate.sentences([guess(tokens=12_000, device="cuda")]))
+    assert "use bfloat16 (dtype)" in told and "GPU" not in told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [(4, "4 s"), (120, "2 min"), (5400, "1 h 30 min"), (10800, "3 h"), (200_000, "2 days 8 h")],
+)
+def test_durations_are_told_in_the_units_people_use(seconds, says):
+    assert estimate.duration(seconds) == says
+
+
+# ---- The whole way ----
+
+
+@pytest.fixture(scope="session")
+def small_checkout(tmp_path_factory):
+    """A checkout with nothing in its book, and its command line."""
+    root = tmp_path_factory.mktemp("checkout")
+    (root / "lib").symlink_to(paths.LIB)
+    for name in ("Snakefile", "_config.yml"):
+        shutil.copy(paths.ROOT / name, root)
+    shutil.copytree(paths.NOTEBOOKS, root / "notebooks")
+    shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
+    (root / "book" / "index.md").write_text("# A small book\n\nNothing yet.\n")
+    (root / "audit.yml").write_text("audits: []\n")
+
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "lib", *words],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"REWARD_AUDIT_CACHE": str(root / ".cache"), "OMP_NUM_THREADS": "1"},
+        )
+
+    return root, run
+
+
+@pytest.mark.slow
+def test_a_model_of_ones_own_gets_its_pages_and_the_contents_stay(small_checkout, byte_tokenizer):
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    root, run = small_checkout
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        "llama",
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=259,
+        max_position_embeddings=4096,
+        initializer_range=0.3,
+        num_labels=1,
+        pad_token_id=2,
+    )
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(root / "my model")
+    byte_tokenizer().save_pretrained(root / "my model")
+    words = ("audit", "--model", "my model", "--datasets", "stimuli/probes", "--limit", "12")
+    done = run(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = root / "book" / "_build" / "html" / "book" / "results" / paths.slug("my model")
+    made = {path.relative_to(folder).as_posix() for path in folder.rglob("*.html")}
+    there = {"stimuli/probes/data.html", "stimuli/probes/validity.html", "model.html"}
+    assert there <= made and "stimuli/probes/gating.html" not in made
+    assert yaml.safe_load((root / "_toc.yml").read_text())["parts"] == []
+    index = (root / "book" / "_build" / "html" / "book" / "index.html").read_text()
+    assert "Validity: stimuli/probes" in index

@@ -1,0 +1,88 @@
+"""A book loads nothing from elsewhere: what a page needs lies beside it."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from outside import from_elsewhere
+
+from lib.book import pages
+
+pytestmark = pytest.mark.slow
+
+INDEX = r"""# A small book
+
+Scores are $h W^\top + b$, and an interval has the width
+
+$$
+\hat p \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n}}
+$$ (width)
+
+so {eq}`width` shrinks with $n$; see [a source](https://example.org/paper).
+
+```python
+print("code")
+```
+"""
+RUN = "book/runs/smol-armo/xstest"
+
+
+def test_loads_from_elsewhere_are_found(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<script src="https://x.org/a.js"></script><link rel="stylesheet" href="//x.org/b.css">'
+        '<img src="c.png"><a href="https://x.org/d">cited</a><link rel="canonical" href="https://x">'
+        "<style>@import 'https://x.org/e.css';</style><p style='background:url(http://x.org/f)'>"
+    )
+    (tmp_path / "g.css").write_text("a{background:url(https://x.org/g.png)} b{src:url(h.woff2)}")
+    assert from_elsewhere(tmp_path) == [
+        "a.html: https://x.org/a.js",
+        "a.html: //x.org/b.css",
+        "a.html: https://x.org/e.css",
+        "a.html: http://x.org/f",
+        "g.css: https://x.org/g.png",
+    ]
+
+
+@pytest.fixture(scope="module")
+def book(small_book, tmp_path_factory):
+    page = tmp_path_factory.mktemp("pages") / "validity.ipynb"
+    pages.run_page("validity", page, {"dataset": "xstest", "run": RUN})
+    return small_book(INDEX, {"m/xstest/validity": page})
+
+
+def test_a_book_with_formulas_and_charts_loads_nothing_from_elsewhere(book):
+    assert from_elsewhere(book) == []
+    assert "jsdelivr" not in (book / "book" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("page", ["book/index", "book/results/m/xstest/validity", "search"])
+def test_a_browser_without_network_misses_nothing(book, visit, page):
+    tab, said = visit(book / f"{page}.html")
+    tab.wait_for_timeout(500)
+    assert said == []
+
+
+def test_formulas_are_drawn_by_the_browser(book, visit):
+    tab, _ = visit(book / "book" / "index.html")
+    formulas = tab.locator("math")
+    assert formulas.count() == 3
+    boxes = [formulas.nth(i).bounding_box() for i in range(3)]
+    assert all(box["width"] > 5 and box["height"] > 4 for box in boxes)
+    # A fraction under a root is higher than a line of text.
+    assert boxes[1]["height"] > 1.5 * boxes[2]["height"]
+    assert tab.locator("div.math .eqno").inner_text() == "(1)"
+    assert tab.evaluate("typeof MathJax") == "undefined"
+
+
+def test_formulas_fit_a_phone(book, visit):
+    tab, _ = visit(book / "book" / "index.html", viewport={"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_download_button_gives_the_executed_notebook(book, visit):
+    tab, _ = visit(book / "book" / "results" / "m" / "xstest" / "validity.html")
+    link = tab.locator("a.btn-download-source-button").first
+    given = Path(tab.evaluate("e => new URL(e.href).pathname", link.element_handle()))
+    executed = nbformat.read(given, as_version=4)
+    assert any(cell.get("outputs") for cell in executed.cells)
+    assert not tab.locator(".btn-source-edit-button").count()

@@ -1,0 +1,317 @@
+"""The pages written by hand say what the code does, and can be followed word for word."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from pybtex.database import parse_file
+from safetensors import safe_open
+
+from lib import __main__ as shell
+from lib import paths
+from lib.book import mathml, pages, plan
+from lib.calibration import checks
+from lib.data import SETS, helpsteer2
+from lib.stats import disentanglement, geometry, labels, protocols, separability, winrates
+from lib.training import gate
+
+PAGES = {
+    path.relative_to(paths.BOOK).as_posix(): path.read_text(encoding="utf-8")
+    for path in [
+        *(paths.BOOK / f"{name}.md" for name in ("methods", "glossary", "reproduce", "stimuli")),
+        *sorted((paths.BOOK / "how-to").glob("*.md")),
+    ]
+}
+README = (paths.ROOT / "README.md").read_text(encoding="utf-8")
+TEXTS = PAGES | {"README.md": README}
+METHODS = PAGES["methods.md"]
+BIB = parse_file(str(paths.BOOK / "references.bib"))  # strict: a malformed entry raises
+FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+EACH = pytest.mark.parametrize("name", TEXTS)
+
+
+def section(title):
+    """The text of methods under a heading."""
+    return METHODS.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def blocks(text):
+    """``(language, body, the paragraph before it)`` of each fenced block."""
+    for found in FENCE.finditer(text):
+        body = "".join(line.removeprefix(found[1]) for line in found[3].splitlines(True))
+        yield found[2], body, text[: found.start()].rstrip().rsplit("\n\n", 1)[-1]
+
+
+def files(text):
+    """Files whose whole content a page gives: path → content."""
+    told = {}
+    for language, body, before in blocks(text):
+        first = re.match(r"`([\w/.-]+\.py)`", before)
+        if language == "python" and first:
+            told[first[1]] = body
+    return told
+
+
+def commands(text):
+    """Lines of the shell blocks, without what they write to files."""
+    for language, body, _ in blocks(text):
+        if language == "sh":
+            yield from re.sub(r"^cat > .*?^END\n", "", body, flags=re.DOTALL | re.M).splitlines()
+
+
+# ---- References ----
+
+
+def test_every_citation_has_an_entry_and_every_entry_is_cited():
+    cited = {key for text in PAGES.values() for key in re.findall(r"\{cite\}`([^`]+)`", text)}
+    loaders = {module.ABOUT["cite"] for module in SETS.values() if "cite" in module.ABOUT}
+    assert cited | loaders == set(BIB.entries)
+
+
+@pytest.mark.parametrize("key", BIB.entries)
+def test_an_entry_says_who_what_where_and_when(key):
+    entry = BIB.entries[key]
+    assert entry.persons["author"] and entry.fields["title"]
+    assert any(where in entry.fields for where in ("journal", "booktitle", "publisher"))
+    if key[-5:].isdigit() or re.search(r"\d{4}", key):
+        assert entry.fields["year"] == re.search(r"\d{4}", key)[0]
+
+
+def test_the_citation_file_names_every_set_that_was_published():
+    listed = yaml.safe_load((paths.ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    found = {each["title"].casefold(): str(each["year"]) for each in listed["references"]}
+    for key in {module.ABOUT["cite"] for module in SETS.values() if "cite" in module.ABOUT}:
+        fields = BIB.entries[key].fields
+        assert found[re.sub("[{}]", "", fields["title"]).casefold()] == fields["year"]
+
+
+# ---- What is said of the code ----
+
+
+@EACH
+def test_names_in_the_text_are_there(name):
+    for dotted in re.findall(r"`(lib(?:\.\w+)+)`", FENCE.sub("", TEXTS[name])):
+        parts = dotted.split(".")
+        for count in range(len(parts), 0, -1):
+            try:
+                found = importlib.import_module(".".join(parts[:count]))
+                break
+            except ModuleNotFoundError:
+                continue
+        for part in parts[count:]:
+            found = getattr(found, part)
+
+
+@EACH
+def test_files_in_the_text_are_there(name):
+    made = {"audit.local.yml", *files(TEXTS[name])}
+    made |= {path for path in re.findall(r"`([\w/.-]+\.ipynb)` has these cells", TEXTS[name])}
+    named = re.findall(r"`((?:lib|tests|bench|book|notebooks)/[\w/.-]+|\w+\.\w+\.yml)`", TEXTS[name])
+    assert [path for path in named if not (paths.ROOT / path).exists()] == [
+        path for path in named if path in made
+    ]
+
+
+@EACH
+def test_links_lead_to_pages(name):
+    planned = {page.output for page in plan.read(local=False).pages}
+    folder = (paths.BOOK / name).parent if name != "README.md" else paths.ROOT
+    for target in re.findall(r"(?<!!)\[[^\]]*\]\((?!https?:)([^)#]+)\)", TEXTS[name]):
+        path = Path(os.path.normpath(folder / target))
+        place = path.relative_to(paths.ROOT).as_posix()
+        assert place in planned if "/results/" in place else path.is_file()
+
+
+def test_every_formula_can_be_drawn():
+    found = 0
+    for name, text in PAGES.items():
+        prose = FENCE.sub("", text)
+        for tex in re.findall(r"\$\$(.+?)\$\$", prose, re.DOTALL):
+            assert "<math" in mathml.mathml(tex, display=True), name
+        for tex in re.findall(r"\$([^$]+)\$", re.sub(r"\$\$.+?\$\$", "", prose, flags=re.DOTALL)):
+            assert "<math" in mathml.mathml(tex), name
+            found += 1
+    assert found
+
+
+def test_conventions_are_those_of_the_code():
+    def told(title, *values):
+        text = section(title)
+        return all(re.search(rf"(?<!\d){re.escape(_short(value))}(?!\d)", text) for value in values)
+
+    assert told("Validity", winrates.STRONG, *winrates.CHANCE, winrates.POWER)
+    assert told("Protocols", protocols.GENERAL, helpsteer2.TARGET_GAP, helpsteer2.OTHER_GAP)
+    assert told("Labels", labels.GAP, labels.DISCRIMINANT)
+    assert told("Disentanglement", disentanglement.THRESHOLD)
+    assert "10^{-5}" in section("Geometry") and geometry.TOLERANCE == 1e-5
+    assert "twice" in section("Geometry") and geometry.DOMINATES == 2
+    assert "six heads" in section("Geometry") and geometry.TESTED == 6
+    assert told("Separability", separability.PUBLISHED, separability.RECOVERED)
+    assert told("Gating and debiasing", gate.CORRELATION)
+    targets = (checks.LEVEL, checks.FALSE, checks.POWER, *checks.COVERAGE)
+    assert told("Calibration", *targets)
+
+
+def test_methods_hold_conventions_and_no_results():
+    constants = {winrates.STRONG, *winrates.CHANCE, winrates.POWER, labels.GAP, labels.DISCRIMINANT}
+    constants |= {disentanglement.THRESHOLD, separability.RECOVERED, gate.CORRELATION, 0.05, 0.95}
+    constants |= {checks.LEVEL, checks.FALSE, *checks.COVERAGE}
+    typed = set(re.findall(r"(?<![\w.])\d*\.\d+", METHODS))
+    assert typed <= {_short(value) for value in constants}
+
+
+def _short(value):
+    return f"{value:g}".removeprefix("0") if value < 1 else f"{value:g}"
+
+
+def test_verdicts_are_told_alike_everywhere():
+    rows = re.findall(r"^\| (\w+) \|", section("Validity"), re.MULTILINE)
+    assert set(rows[1:]) == set(winrates.VERDICTS)
+    assert rows[1] == "undefined" and rows[2:] == [v for v in winrates.VERDICTS if v != rows[1]]
+    assert set(winrates.VERDICTS) <= set(terms())
+    assert all(f"**{verdict}**" in README for verdict in winrates.VERDICTS)
+
+
+def terms():
+    """Terms of the glossary, in order."""
+    found = []
+    for body in re.findall(r"```\{glossary\}\n(.*?)```", PAGES["glossary.md"], re.DOTALL):
+        found += [line for line in body.splitlines() if line and not line.startswith(" ")]
+    return found
+
+
+def test_a_term_is_defined_once_and_each_that_is_used_is_defined():
+    assert len(terms()) == len(set(terms()))
+    used = {term for text in PAGES.values() for term in re.findall(r"\{term\}`([^`]+)`", text)}
+    assert used and used <= set(terms())
+
+
+# ---- Commands ----
+
+
+@EACH
+def test_commands_are_those_that_there_are(name):
+    made = re.findall(r"`notebooks/(\w+)\.ipynb` has these cells", TEXTS[name])
+    for line in commands(TEXTS[name]):
+        words = shlex.split(line, comments=True)
+        if "python -m lib " in line:
+            given = words[words.index("lib") + 1 :]
+            options = shell._parser().parse_args(given)
+            if given[0] == "page" and options.notebook not in made:
+                known = pages.declared(options.notebook)
+                assert {key for key, _ in options.p} <= set(known), line
+        elif words and words[0] == "make":
+            assert re.search(rf"^{words[1]}:", MAKEFILE, re.MULTILINE), line
+            given = {word.partition("=")[0] for word in words[2:]}
+            assert given <= set(re.search(r"GIVEN := (.*)", MAKEFILE)[1].split()), line
+
+
+MAKEFILE = (paths.ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_every_committed_run_has_its_command():
+    told = {}
+    for line in commands(PAGES["reproduce.md"]):
+        if "--out book/runs/" in line:
+            words = shlex.split(line)
+            options = shell._parser().parse_args(words[words.index("lib") + 1 :])
+            told[options.out] = options
+    runs = {run.folder: run for run in plan.read(local=False).runs if run.committed}
+    assert set(told) == set(runs)
+    for folder, run in runs.items():
+        assert (told[folder].model, told[folder].dataset) == (run.model, run.dataset)
+        with safe_open(paths.ROOT / folder / "run.safetensors", framework="numpy") as tensors:
+            kept = tensors.get_slice("gate_hidden.rows").get_shape()[0]
+            items = tensors.get_slice("n_prompt_tokens").get_shape()[0]
+        assert (told[folder].states or items) == kept
+
+
+# ---- Followed word for word ----
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of this checkout without a book, with this environment."""
+    for name in ("lib", "notebooks", "tests"):
+        ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+        shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=ignored)
+    for name in ("Makefile", "Snakefile", "_config.yml", "audit.yml", "pyproject.toml"):
+        shutil.copy(paths.ROOT / name, tmp_path)
+    (tmp_path / "book").mkdir()
+    (tmp_path / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+    return tmp_path
+
+
+def follow(text, root):
+    """Do what a page says: write its files, run its commands, but don't build the book."""
+    for path, content in files(text).items():
+        (root / path).write_text(content, encoding="utf-8")
+    told = ""
+    for language, body, _ in blocks(text):
+        if language == "sh" and "make " not in body:
+            done = subprocess.run(
+                ["bash", "-euc", body],
+                cwd=root,
+                capture_output=True,
+                text=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1", "REWARD_AUDIT_CACHE": str(paths.cache())},
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            told += done.stdout
+    return told
+
+
+@pytest.mark.slow
+def test_a_dataset_is_added_by_following_the_page(checkout):
+    text = PAGES["how-to/add-a-dataset.md"]
+    lines = {
+        re.search(r"`([\w/.]+\.py)`", before)[1]: body
+        for language, body, before in blocks(text)
+        if language == "python" and body.startswith(('"capitals"', '("capitals"'))
+    }
+    opens = {"lib/data/__init__.py": "SETS = {\n", "lib/data/concepts.py": "CRITERIA = (\n"}
+    opens["lib/stats/protocols.py"] = "KINDS = {\n"
+    assert set(lines) == set(opens)
+    for path, opening in opens.items():
+        source = (checkout / path).read_text(encoding="utf-8")
+        assert source.count(opening) == 1
+        source = source.replace(opening, f"{opening}    {lines[path]}")
+        if path == "lib/data/__init__.py":
+            source = source.replace("    beavertails,\n", "    beavertails,\n    capitals,\n", 1)
+        (checkout / path).write_text(source, encoding="utf-8")
+    told = follow(text, checkout)
+    assert "identical responses" in told and " passed" in told
+    assert (checkout / "out.ipynb").is_file()
+
+
+@pytest.mark.slow
+def test_an_analysis_is_added_by_following_the_page(checkout):
+    text = PAGES["how-to/add-an-analysis.md"]
+    cells, marks = [], {"tags": ["hide-input"]}
+    for language, body, _ in blocks(text.split("has these cells")[1].split("\n## ")[0]):
+        if language == "markdown":
+            cells.append(nbformat.v4.new_markdown_cell(body.strip()))
+        else:
+            tags = ["parameters", "hide-input"] if body.startswith("model: str") else marks["tags"]
+            cells.append(nbformat.v4.new_code_cell(body.strip(), metadata={"tags": tags}))
+    book = nbformat.v4.new_notebook(cells=cells, metadata=_metadata())
+    nbformat.write(book, checkout / "notebooks" / "reliance.ipynb")
+    told = follow(text, checkout)
+    assert "parameters of reliance" in told and " passed" in told
+    page = nbformat.read(checkout / "out.ipynb", as_version=4)
+    shown = "".join(str(cell.get("outputs", "")) for cell in page.cells)
+    assert "prefers the longer response most often" in shown
+
+
+def _metadata():
+    return nbformat.read(paths.NOTEBOOKS / "labels.ipynb", as_version=4).metadata

@@ -1,0 +1,132 @@
+"""The worlds are judged as the library judges a run, and the whole table hangs together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.calibration import ANALYSES, calibrate, disentanglement, gating, geometry, validity
+from lib.calibration import labels as on_labels
+from lib.calibration.checks import COLUMNS, FORMS, MEASURES
+from lib.planted.gating import gating_world, transform
+from lib.planted.labels import label_world
+from lib.planted.worlds import length_wins, make_run, skewed_gaps
+from lib.stats import labels
+from lib.stats import validity as on_a_run
+from lib.stats.winrates import validity_as_published
+
+
+def run_of(gaps: np.ndarray, per_prompt: int):
+    score = np.zeros((2 * len(gaps), gaps.shape[1]))
+    score[::2] = gaps
+    return make_run(score, prompt=np.arange(len(gaps)) // per_prompt)
+
+
+def by_prompt(gaps: np.ndarray, per_prompt: int) -> np.ndarray:
+    draws, rows, heads = gaps.shape
+    return (gaps.reshape(draws, rows // per_prompt, per_prompt, heads) > 0).sum(axis=2)
+
+
+@pytest.mark.parametrize(("per_prompt", "rate"), [(1, 0.65), (6, 0.5), (6, 0.7)])
+def test_arrays_of_worlds_are_judged_as_runs_are(per_prompt, rate):
+    gaps = skewed_gaps(np.random.default_rng(0), 4, 60, per_prompt, 5, rate, 0.3)
+    found = validity.judge(by_prompt(gaps, per_prompt), per_prompt)
+    for k in range(4):
+        table = on_a_run(run_of(gaps[k], per_prompt), draws=1).query("subset == 'all'")
+        assert found.verdict[k].tolist() == table["verdict"].tolist()
+        for column in ("win_rate", "low", "high", "mde"):
+            assert getattr(found, column)[k] == pytest.approx(table[column].to_numpy())
+
+
+def test_the_published_rule_on_arrays_is_that_on_runs():
+    gaps = np.random.default_rng(1).normal(0.4, 1, (3, 70, 4))
+    p, valid = validity.judge_published(gaps)
+    for k in range(3):
+        table = validity_as_published(run_of(gaps[k], 1)).query("subset == 'all'")
+        assert p[k] == pytest.approx(table["p"].to_numpy())
+        assert valid[k].tolist() == table["valid"].tolist()
+
+
+def test_accusations_on_arrays_are_those_on_runs():
+    run = label_world("swap", pairs=60, seed=4)
+    table = labels.label_check(run).pairs
+    won = (run["score"].values[::2] > 0)[None].astype(float)
+    found = labels.moments(won, np.repeat(np.arange(4), 60), np.arange(240))
+    # The library orders criteria by name; arrays here by head.
+    own = np.arange(4)
+    p = labels.one_sided(*labels.swap_contrasts(found, own, *labels.swap_family(own)))
+    assert labels.permutation.holm(p)[0] == pytest.approx(table["p_adjusted"].to_numpy())
+
+
+def test_skewed_gaps_win_as_often_as_planted_and_are_alike_within_prompts():
+    gaps = skewed_gaps(np.random.default_rng(2), 1, 20_000, 3, 1, 0.3, 0.5)[0, :, 0]
+    won = (gaps > 0).reshape(-1, 3)
+    assert won.mean() == pytest.approx(0.3, abs=0.01)
+    assert np.corrcoef(won[:, 0], won[:, 1])[0, 1] == pytest.approx(0.5, abs=0.02)
+    assert gaps[gaps > 0].mean() / -gaps[gaps < 0].mean() == pytest.approx(10, rel=0.05)
+
+
+def test_wins_of_heads_that_read_length_agree_and_are_half():
+    won = length_wins(np.random.default_rng(3), 1, 40_000, 1, 2, agreement=0.9)[0]
+    assert won.mean() == pytest.approx(0.5, abs=0.01)
+    # Signs of normals that correlate r agree with probability ½ + asin(r)/π.
+    expected = 0.5 + np.arcsin(0.9) / np.pi
+    assert (won[:, 0] == won[:, 1]).mean() == pytest.approx(expected, abs=0.01)
+
+
+def test_a_guessing_gate_is_as_good_as_the_uniform_one():
+    run = gating_world(20_000, strength=gating.NEVER_ERR, informed=False)
+    score, final = run["score"].values.astype(float), run["final"].values.astype(float)
+    uniform = score @ transform().sum(axis=1)
+    rates = [((v[::2] - v[1::2]) > 0).mean() for v in (final, uniform)]
+    assert rates[0] == pytest.approx(0.75, abs=0.01) and rates[1] == pytest.approx(0.75, abs=0.01)
+
+
+def test_thresholds_of_independent_rows_are_near_marchenko_and_pasturs_edge():
+    found = disentanglement.independent_rows(400, 10, 0)
+    edge = (1 + np.sqrt(10 / 400)) ** 2
+    assert found[0] == pytest.approx(edge, rel=0.05)
+    assert (np.diff(found) < 0).all()
+
+
+def test_wins_cover_what_their_intervals_should():
+    rows = validity._coverage(300, 1)
+    assert all(row["measure"] == "coverage" for row in rows)
+    assert 0.9 < np.mean([row["rate"] for row in rows]) < 0.99
+
+
+def test_geometry_claims_places_and_none_after_a_change_of_gauge():
+    rows = pd.DataFrame(geometry.checks(3, 0))
+    power = rows[rows["measure"] == "power"]
+    assert (power["rate"] == 1).all() and len(power) == 3
+    assert (rows.loc[rows["measure"] == "false-positive rate", "rate"] == 0).all()
+
+
+def test_a_swap_is_found_about_as_often_as_the_page_tells():
+    (row,) = [r for r in on_labels._swaps(500, 0) if "as told" in r["claim"]]
+    assert row["verdict"] == "ok" and row["draws"] == 500
+    assert row["at_most"] - row["at_least"] == pytest.approx(2 * on_labels.WITHIN)
+
+
+def test_the_same_seed_gives_the_same_rows():
+    one, same = (pd.DataFrame(gating.checks(2, 3)) for _ in range(2))
+    pd.testing.assert_frame_equal(one, same)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return calibrate(draws=2)
+
+
+@pytest.mark.slow
+def test_every_analysis_has_rows_with_targets(table):
+    assert list(dict.fromkeys(table["analysis"])) == list(ANALYSES)
+    assert table.columns.tolist() == ["analysis", *COLUMNS]
+    assert set(table["measure"]) == set(MEASURES) and set(table["form"]) == set(FORMS)
+    assert table["verdict"].isin(["ok", "fails"]).all()
+    assert ((table["at_least"] > 0) | (table["at_most"] < 1)).all()
+    assert ((table["low99"] <= table["rate"]) & (table["rate"] <= table["high99"])).all()
+    for name in ("claim", "world"):
+        assert (table[name].str.len() > 0).all()
+    assert not table.duplicated(["analysis", "claim", "world", "measure", "form"]).any()

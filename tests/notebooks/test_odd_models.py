@@ -1,0 +1,207 @@
+"""Every page on models and data it wasn't written for: a sentence, never a crash or a bare NaN.
+
+Cells run in this process, in order, as papermill would give them their parameters.
+"""
+
+import ast
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+from lib import extract, load_items, load_model, paths
+from lib.book import applies, pages, plan
+from lib.extraction import save_run
+
+RAN = [
+    name
+    for name in plan.notebooks()
+    if {"run", "runs"} & set(pages.declared(name)) or name == "model"
+]
+DATASET = "stimuli/controlled"
+
+
+@dataclass
+class Shown:
+    """What a page showed, as HTML, and the values it kept for other pages."""
+
+    html: list[str] = field(default_factory=list)
+    glued: dict[str, object] = field(default_factory=dict)
+
+    def add(self, *values) -> None:
+        for value in values:
+            if value is not None:
+                bundle = getattr(value, "_repr_mimebundle_", lambda: {})()
+                markup = getattr(value, "_repr_html_", lambda: None)()
+                self.html.append(markup or bundle.get("text/html") or repr(value))
+
+    @property
+    def text(self) -> str:
+        """Without scripts, and without how the page was made, which repeats paths."""
+        kept = [part for part in self.html if 'class="provenance"' not in part]
+        return re.sub(r"<script>.*?</script>", "", " ".join(kept), flags=re.DOTALL)
+
+    @property
+    def sentences(self) -> list[str]:
+        return [s for part in self.html for s in re.findall(r"<li>(.*?)</li>", part)]
+
+
+@pytest.fixture
+def run_page(monkeypatch):
+    """Executes a notebook's cells: ``run_page(name, **parameters)`` is what it showed."""
+
+    def execute(name: str, **given) -> Shown:
+        shown = Shown()
+        monkeypatch.setattr(
+            "myst_nb.glue", lambda key, value, display: shown.glued.update({key: value})
+        )
+        cells = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+        namespace = {"In": [], "display": shown.add}
+        for cell in (cell for cell in cells if cell.cell_type == "code"):
+            namespace["In"].append(cell.source)
+            tree = ast.parse(cell.source)
+            last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, name, "exec"), namespace)
+            if last is not None:
+                shown.add(eval(compile(ast.Expression(last.value), name, "eval"), namespace))
+            if "parameters" in cell.metadata.get("tags", []):
+                namespace.update(given)
+                injected = [f"{key} = {value!r}" for key, value in given.items()]
+                namespace["In"].append("\n".join(["# Parameters", *injected]))
+        return shown
+
+    return execute
+
+
+def parameters(name: str, model: str, folder: Path, dataset: str = DATASET) -> dict:
+    given = {"model": model, "dataset": dataset, "run": str(folder), "runs": [str(folder)]}
+    return {key: value for key, value in given.items() if key in pages.declared(name)}
+
+
+def check(shown: Shown) -> None:
+    assert shown.html
+    stray = re.search(r".{0,60}\b(nan|NaN|inf|None)\b.{0,20}", shown.text)
+    assert stray is None, stray.group()
+    for key, value in shown.glued.items():
+        assert not re.search(r"\bnan\b", str(value)), (key, value)
+
+
+# ---- Odd models ----
+
+
+@pytest.fixture(scope="session")
+def odd_models(tmp_path_factory):
+    """Tiny checkpoints: ArmoRM's nineteen heads with a gate, and a classifier of one label."""
+    import sys
+
+    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+    import tiny
+
+    sys.path.pop(0)
+    root = tmp_path_factory.mktemp("odd")
+    tiny.write_armorm(root / "nineteen", max_position_embeddings=4096)
+    tiny.write_classifier(root / "single", max_position_embeddings=4096)
+    return root
+
+
+@pytest.fixture(scope="session")
+def odd_runs(odd_models):
+    """Folders of their runs on some stimuli."""
+    for name in ("nineteen", "single"):
+        model = load_model(str(odd_models / name), device="cpu")
+        run = extract(model, load_items(DATASET, limit=40), store=odd_models / "states" / name)
+        save_run(run, odd_models / "runs" / name)
+    return odd_models / "runs"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RAN)
+@pytest.mark.parametrize("model", ["nineteen", "single"])
+def test_a_page_runs_on_an_odd_model(odd_models, odd_runs, run_page, model, name):
+    shown = run_page(name, **parameters(name, str(odd_models / model), odd_runs / model))
+    check(shown)
+    if not applies.suits(name, applies.of_run(odd_runs / model)):
+        assert shown.sentences
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["nineteen", "single"])
+def test_every_page_runs_on_an_odd_model_and_real_data(
+    odd_models, run_page, shared_data, tmp_path, model
+):
+    loaded = load_model(str(odd_models / model), device="cpu")
+    items = load_items("xstest", source=shared_data / "xstest", limit=60)
+    save_run(extract(loaded, items, store=tmp_path / "states"), tmp_path / "run")
+    for name in RAN:
+        given = parameters(name, str(odd_models / model), tmp_path / "run", "xstest")
+        check(run_page(name, **given))
+
+
+@pytest.mark.slow
+def test_the_shapes_of_the_odd_models_are_told_from_their_runs(odd_runs):
+    assert applies.of_run(odd_runs / "nineteen") == applies.Shape(19, 8, True)
+    assert applies.of_run(odd_runs / "single") == applies.Shape(1, 0, False)
+
+
+# ---- Odd data ----
+
+
+def some(run, items):
+    """The run with some of its items only."""
+    owner = run["item_of_response"].values
+    rows = np.flatnonzero(np.isin(owner, items))
+    kept = np.flatnonzero(np.isin(run["better"].values, run["response"].values[rows]))
+    part = run.isel(item=items, response=rows, comparison=kept)
+    part["item_of_response"] = ("response", np.searchsorted(items, owner[rows]))
+    return part
+
+
+def changed(run, **values):
+    run = run.copy(deep=True)
+    for name, value in values.items():
+        run[name] = (
+            run[name].dims,
+            np.broadcast_to(value, run[name].shape).astype(run[name].dtype),
+        )
+    return run
+
+
+def with_scores(run, change):
+    score = run["score"].values.copy()
+    change(score)
+    return changed(run, score=score)
+
+
+ODD = {
+    "one comparison": lambda run: some(run, np.arange(1)),
+    "fewer prompts than folds": lambda run: some(run, np.arange(3)),
+    "nothing but ties": lambda run: changed(run, score=1.0, final=1.0),
+    "a constant head": lambda run: with_scores(run, lambda s: s[:, :1].fill(1)),
+    "a head without numbers": lambda run: with_scores(run, lambda s: s[:, :1].fill(np.nan)),
+    "an infinite score": lambda run: with_scores(run, lambda s: s[:1].fill(np.inf)),
+    "some scores no numbers": lambda run: with_scores(run, lambda s: s[::3].fill(np.nan)),
+    "no score a number": lambda run: changed(run, score=np.nan, final=np.nan),
+    "no comparison": lambda run: run.isel(comparison=slice(0, 0)),
+    "a criterion that no head claims": lambda run: changed(run, criterion="zest"),
+    "no states": lambda run: changed(run, hidden=np.nan, gate_hidden=np.nan),
+    "a single prompt": lambda run: changed(run, prompt_hash="x"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ODD)
+def test_every_page_says_so_when_data_leave_nothing_to_say(
+    odd_models, odd_runs, run_page, tmp_path, what
+):
+    from lib.extraction import load_run
+
+    save_run(ODD[what](load_run(odd_runs / "nineteen")), tmp_path / "run")
+    for name in RAN:
+        if name != "model":
+            shown = run_page(
+                name, **parameters(name, str(odd_models / "nineteen"), tmp_path / "run")
+            )
+            check(shown)

@@ -1,0 +1,231 @@
+"""Scorecards repeat what the pages found, and say where no page was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import stats, summary
+from lib.errors import DataError
+from lib.planted import gating, labels, validity_world
+from lib.stats import disentanglement
+from lib.stats import gating as gate_stats
+from lib.stats import labels as label_stats
+
+
+def rates(verdicts: dict[str, tuple[float, str]], subset: str = "all") -> pd.DataFrame:
+    """Rows of a validity table: head → win rate and verdict."""
+    return pd.DataFrame(
+        [
+            {
+                "head": head,
+                "subset": subset,
+                "n": 100,
+                "prompts": 90,
+                "win_rate": rate,
+                "low": rate - 0.1,
+                "high": rate + 0.1,
+                "p": np.nan if verdict == "undefined" else 0.01,
+                "p_adjusted": 0.02,
+                "verdict": verdict,
+                "mde": 0.15,
+                "note": "",
+            }
+            for head, (rate, verdict) in verdicts.items()
+        ]
+    )
+
+
+def label_rows(**label: str) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"head": head, "claims": "safety", "own": 0.4, "low": 0.3, "high": 0.5, "label": word}
+            for head, word in label.items()
+        ]
+    )
+
+
+@pytest.fixture
+def left(keep):
+    keep("m", "xstest", validity=rates({"a": (0.7, "strong"), "b": (0.2, "inverted")}))
+    keep("m", "llmbar", validity=rates({"a": (0.6, "inconclusive"), "b": (0.55, "tracks")}))
+    results = keep("m", "rm-bench", validity=rates({"a": (0.9, "undefined"), "b": (0.5, "chance")}))
+    return lambda: summary.tables(results, "m")
+
+
+# ---- The matrix ----
+
+
+def test_the_matrix_repeats_every_verdict_with_its_numbers(audit):
+    run = validity_world()
+    results = audit("m", "xstest", run)
+    cells = summary.matrix(summary.tables(results, "m"))
+    table = stats.validity(run)
+    shared = ["head", "n", "win_rate", "low", "high", "p_adjusted", "verdict", "mde"]
+    overall = table[table["subset"] == "all"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(
+        cells.loc[cells["subset"] == "all", shared].reset_index(drop=True),
+        overall[shared],
+        check_dtype=False,
+    )
+    assert set(cells["dataset"]) == {"xstest"}
+
+
+def test_a_single_subset_is_not_told_twice_and_several_are(keep):
+    two = pd.concat([rates({"a": (0.7, "strong")}), rates({"a": (0.7, "strong")}, "x")])
+    three = pd.concat([two, rates({"a": (0.4, "inverted")}, "y")])
+    keep("m", "xstest", validity=two)
+    cells = summary.matrix(summary.tables(keep("m", "llmbar", validity=three), "m"))
+    found = cells.groupby("dataset")["subset"].agg(list).to_dict()
+    assert found == {"xstest": ["all"], "llmbar": ["all", "x", "y"]}
+
+
+def test_a_cell_that_no_page_filled_is_not_run(keep, left):
+    keep("m", "reward-bench", validity=rates({"a": (0.7, "strong")}))
+    keep("m", "stimuli/controlled", labels=label_rows(a="wrong"))
+    cells = summary.matrix(left()).set_index(["head", "dataset"])
+    assert cells.loc[("b", "reward-bench"), "verdict"] == "not run"
+    assert cells.loc[("a", "stimuli/controlled"), "verdict"] == "not run"
+    assert cells.loc[("b", "reward-bench"), "n"] == 0
+    assert np.isnan(cells.loc[("b", "reward-bench"), "win_rate"])
+    assert cells.loc[("a", "reward-bench"), "verdict"] == "strong"
+    assert len(cells) == 2 * 5
+
+
+def test_without_validity_pages_the_matrix_has_no_rows(keep):
+    left = summary.tables(keep("m", "xstest", labels=label_rows(a="wrong")), "m")
+    assert summary.matrix(left).empty
+    card = summary.scorecard(left).iloc[0]
+    assert card["best"] == card["worst"] == "not run"
+    assert card["protocols"] == card["strong"] == 0
+
+
+# ---- A row a head ----
+
+
+def test_verdicts_are_counted_and_the_extremes_named(left):
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["b", ["protocols", "strong", "tracks", "inverted", "chance"]].tolist() == [
+        *(3, 0, 1, 1, 1)
+    ]
+    assert card.loc["b", ["best", "best_rate", "worst", "worst_rate", "worst_low"]].tolist() == [
+        *("llmbar", 0.55, "xstest", 0.2, pytest.approx(0.1))
+    ]
+
+
+def test_an_undefined_rate_is_neither_best_nor_worst(left):
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["a", "undefined"] == 1
+    assert card.loc["a", ["best", "worst"]].tolist() == ["xstest", "llmbar"]
+
+
+def test_a_head_with_undefined_verdicts_only_has_no_extremes(keep):
+    results = keep("m", "xstest", validity=rates({"a": (np.nan, "undefined")}))
+    card = summary.scorecard(summary.tables(results, "m")).iloc[0]
+    assert card[["best", "worst"]].tolist() == ["none", "none"]
+    assert np.isnan(card["best_rate"])
+
+
+def test_columns_without_a_page_say_so(left):
+    card = summary.scorecard(left())
+    for column in ("claims", "label", "partners", "readout"):
+        assert set(card[column]) == {"not run"}
+
+
+def test_a_name_called_wrong_anywhere_is_wrong(keep, left):
+    keep("m", "llmbar", labels=label_rows(a="not contradicted", b="not tested"))
+    keep("m", "rm-bench", labels=label_rows(a="wrong", b="not contradicted"))
+    keep("m", "xstest", labels=label_rows(a="not contradicted", b="not contradicted"))
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["a", ["label", "label_on"]].tolist() == ["wrong", "rm-bench"]
+    assert card.loc["b", ["label", "label_on"]].tolist() == ["not contradicted", "rm-bench"]
+    assert card.loc["a", ["claims", "own", "own_low", "own_high"]].tolist() == [
+        *("safety", 0.4, 0.3, 0.5)
+    ]
+
+
+def test_labels_of_the_labels_page_are_read_as_it_writes_them(keep):
+    run = labels.label_world("swap", gap=0.3)
+    check = label_stats.label_check(run)
+    results = keep("m", "stimuli/controlled", labels=check.heads)
+    card = summary.scorecard(summary.tables(results, "m")).set_index("head")
+    wrong = card.index[card["label"] == "wrong"]
+    assert list(wrong) == list(run["head"].values[:2]), "the two whose names were exchanged"
+
+
+def test_claims_come_from_the_models_page_where_no_label_was_checked(keep, left):
+    keep("m", heads=pd.DataFrame({"head": ["a", "b"], "concept": ["safety", ""]}))
+    card = summary.scorecard(left())
+    assert card["claims"].tolist() == ["safety", "claims none"]
+    assert set(card["label"]) == {"not run"}
+
+
+def pairs(*rows) -> pd.DataFrame:
+    columns = ["kind", "head", "other", "r", "low", "high"]
+    return pd.DataFrame([(*row, row[-1] - 0.1, row[-1] + 0.1) for row in rows], columns=columns)
+
+
+def test_partners_choose_alike_within_items_in_both_directions(keep, left):
+    keep(
+        "m",
+        "xstest",
+        disentanglement=pairs(("within", "a", "b", -0.71), ("pooled", "a", "c", 0.99)),
+    )
+    keep(
+        "m", "llmbar", disentanglement=pairs(("within", "a", "b", -0.9), ("within", "a", "c", 0.7))
+    )
+    found = summary.entanglement(left())
+    assert found[["dataset", "r"]].values.tolist() == [["llmbar", -0.9], ["xstest", -0.71]]
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["a", "partners"] == "b (r = -0.90 on llmbar)"
+    assert card.loc["b", "partners"] == "a (r = -0.90 on llmbar)"
+
+
+def test_a_model_of_one_head_has_a_scorecard(keep):
+    run = validity_world().isel(head=[0])
+    results = keep(
+        "m",
+        "xstest",
+        validity=stats.validity(run),
+        disentanglement=disentanglement.disentanglement(run),
+    )
+    card = summary.scorecard(summary.tables(results, "m"))
+    assert len(card) == 1
+    assert card["partners"].tolist() == ["none"]
+
+
+def test_readouts_are_told_by_concept(keep, left):
+    readout = pd.DataFrame(
+        {
+            "concept": ["safety", "length", "tone"],
+            "head": ["a", "a", ""],
+            "verdict": ["read out", "not read out", "undefined"],
+        }
+    )
+    keep("m", "xstest", readout=readout)
+    card = summary.scorecard(left())
+    told = "safety: read out (on xstest); length: not read out (on xstest)"
+    assert card["readout"].tolist() == [told, "none"]
+
+
+def test_a_model_without_a_head_anywhere_is_an_error(keep):
+    left = summary.tables(keep("m", "xstest", lengths=pd.DataFrame({"x": [1]})), "m")
+    with pytest.raises(DataError, match="names its heads"):
+        summary.scorecard(left)
+
+
+# ---- The gate ----
+
+
+def test_gains_of_the_gate_are_those_of_its_page(keep):
+    rules = gate_stats.rules(gating.gating_world(200))
+    found = summary.gates(summary.tables(keep("m", "xstest", rules=rules), "m"))
+    overall = rules[rules["subset"] == "all"].reset_index(drop=True)
+    assert found["rule"].tolist() == overall["rule"].tolist()
+    np.testing.assert_array_equal(found["gain"], overall["gain"])
+
+
+def test_a_model_without_a_gate_has_no_gains(keep):
+    rules = gate_stats.rules(validity_world(50))
+    assert summary.gates(summary.tables(keep("m", "xstest", rules=rules), "m")).empty
