@@ -52,7 +52,7 @@ rule part:
         EXTRACTING,
         given=lambda wildcards: RUNS[f".cache/runs/{wildcards.run}/run.json"].inputs,
     output:
-        directory(".cache/parts/{run}/{part}-of-{parts}"),
+        update(directory(".cache/parts/{run}/{part}-of-{parts}")),
     wildcard_constraints:
         run=r".+",
         part=r"\d+",
@@ -91,6 +91,9 @@ rule page:
             run.manifest for run in PAGES[f"book/results/{wildcards.page}.ipynb"].runs
         ],
         reads=lambda wildcards: PAGES[f"book/results/{wildcards.page}.ipynb"].reads,
+        measurements=lambda wildcards: PAGES[
+            f"book/results/{wildcards.page}.ipynb"
+        ].measurements,
         notebook=lambda wildcards: f"notebooks/{wildcards.page.split('/')[-1]}.ipynb",
     output:
         update("book/results/{page}.ipynb"),

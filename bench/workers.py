@@ -1,6 +1,6 @@
 """How much faster two GPUs of one host are than one, on the same items, in one run.
 
-accelerate launch --num_processes 2 bench/workers.py --source FOLDER/hh-rlhf [--n 2000] [--json]
+accelerate launch --num_processes 2 bench/workers.py --source FOLDER/hh-rlhf [--items 2000] [--json]
 
 Each process makes the same random ArmoRM-shaped 8B model on its own GPU. First one process
 computes all shards while the others wait, then all share them; the time of each is from the
@@ -34,14 +34,14 @@ from lib.models.frozen import FrozenHeads
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--source", required=True)
-    parser.add_argument("--n", type=int, default=2000)
+    parser.add_argument("--items", type=int, default=2000, help="pairs")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     place = world()
     options.device, options.model = place.device or "cpu", "armorm-8b"
-    items = load_items("hh-rlhf", source=options.source, limit=options.n)
+    items = load_items("hh-rlhf", source=options.source, limit=options.items)
     torch.manual_seed(0)
     backbone, format = armorm_8b(options, [items])
     model = FrozenHeads(

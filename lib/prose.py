@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from lib.extraction.run import TRAINED
-from lib.stats.winrates import ALL, CHANCE
+from lib.stats.winrates import ALL, CHANCE, distinct
 
 _SAYS = {
     "strong": "{head} strongly tracks what people chose",
@@ -35,7 +35,7 @@ def verdict(row: Any) -> str:
     if row.verdict == "undefined":
         return f"{says}."
     found = f"{says} (win rate {interval(row)}, adjusted p = {row.p_adjusted:.2g})"
-    if row.verdict == "inconclusive":
+    if row.verdict in ("inconclusive", "chance"):
         found += (
             f"; this page finds departures from one half of {row.mde:.3f} or more"
             if pd.notna(row.mde)
@@ -48,6 +48,7 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> l
     """Takeaways of the validity page: the heads on all comparisons, length, who was left out."""
     overall = table[table["subset"] == ALL]
     told = [verdict(row) for row in overall.itertuples()] if len(overall) <= 6 else _many(overall)
+    told += family(table)
     longer = baselines[
         (baselines["subset"] == ALL) & (baselines["baseline"] == "longer response")
     ].iloc[0]
@@ -65,6 +66,25 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> l
             f"{run.sizes['item']} are audited."
         )
     return told
+
+
+def family(table: pd.DataFrame) -> list[str]:
+    """How many verdicts are corrected together, and what those that found nothing could find."""
+    tests = distinct(table)
+    tests = tests[tests["p"].notna()]
+    if tests.empty:
+        return []
+    several = "s" if len(tests) > 1 else ""
+    told = f"Verdicts are one family of {len(tests)} test{several}, corrected by Holm"
+    missed = tests[tests["verdict"].isin(["inconclusive", "chance"]) & tests["mde"].notna()]
+    if missed.empty:
+        return [f"{told}."]
+    least, most = (f"{size:.3f}" for size in missed["mde"].agg(["min", "max"]))
+    sizes = f"{least} to {most}" if least != most else least
+    return [
+        f"{told}; for the {len(missed)} that found nothing, departures from one half of {sizes} "
+        "would have been found with power .8."
+    ]
 
 
 def _many(overall: pd.DataFrame) -> list[str]:
@@ -95,12 +115,12 @@ def published(table: pd.DataFrame, rule: pd.DataFrame) -> list[str]:
         + (f": {', '.join(valid)}." if valid else ".")
     ]
     for says, name in (
-        ("inverted", "point the other way"),
-        ("tracks", "track what people chose but win less than the rule's threshold"),
+        ("inverted", "pointing the other way"),
+        ("tracks", "tracking what people chose, with fewer wins than the rule's threshold"),
     ):
         heads = missed[missed["verdict"] == says]["head"].tolist()
         if heads:
-            told.append(f"Among those it rejects, {', '.join(heads)} {name}.")
+            told.append(f"Rejected while {name}: {', '.join(heads)}.")
     return told
 
 

@@ -256,7 +256,8 @@ def table(
     """A table with escaped cells; ``formats`` maps a column to a format such as ``".3f"``.
 
     Verdicts get a chip each, missing numbers a dash, and a table of more than ``fold`` rows
-    is folded. ``links`` maps a column to an address for each row, within the site.
+    is folded; one of none says so. ``links`` maps a column to an address for each row, within
+    the site.
 
     Raises
     ------
@@ -274,6 +275,8 @@ def table(
         f"<th{kind}>{escape(column)}</th>"
         for column, kind in zip(frame.columns, numeric, strict=True)
     )
+    if frame.empty:
+        return Html('<p class="no-rows">There are no rows.</p>')
     rows = []
     for index, values in enumerate(frame.itertuples(index=False, name=None)):
         cells = []

@@ -85,3 +85,41 @@ def test_a_page_with_a_run_tells_of_it():
     shown = page.provenance().markup
     assert "<th>Model</th><td><code>planted" in shown and "10 items, 20 responses" in shown
     assert "<th>Prompt as rendered</th>" in shown
+
+
+@pytest.fixture
+def folders(tmp_path):
+    from lib.extraction import save_run
+
+    made = []
+    for seed, name in enumerate(["planted/one", "planted/two"]):
+        run = validity_world(6, seed=seed)
+        run.attrs["dataset"] = name
+        made.append(str(save_run(run, tmp_path / f"run{seed}")))
+    return made
+
+
+def test_several_runs_are_pooled_and_each_is_told_of(folders):
+    given = {"model": "planted", "dataset": "ignored", "run": "", "runs": folders}
+    page = report.Page("gating", given)
+    assert page.run.attrs["dataset"] == "planted/one + planted/two"
+    assert page.run.sizes["item"] == 12
+    shown = page.provenance().markup
+    assert "planted/one (" in shown and "planted/two (" in shown and "6 items" in shown
+
+
+def test_one_run_named_counts_before_a_list_and_is_not_pooled(folders):
+    given = {"model": "planted", "dataset": "planted/one", "run": folders[0], "runs": folders[:1]}
+    page = report.Page("gating", given)
+    assert page.run.attrs["dataset"] == "planted/one"
+    assert page.runs == [page.run]
+
+
+def test_runs_of_another_model_are_not_pooled(folders):
+    page = report.Page("gating", {"model": "other", "dataset": "", "run": "", "runs": folders})
+    with pytest.raises(ParameterError, match="a run of model 'other'"):
+        _ = page.run
+
+
+def test_a_table_without_rows_says_so():
+    assert "no rows" in report.table(pd.DataFrame({"a": [], "<b>": []})).markup

@@ -30,7 +30,7 @@ audit.
 A notebook that declares ``results`` reads what other pages wrote, and is executed after
 them: after the pages of its model when it declares ``model``, after those of all models
 otherwise, always without those that declare ``results`` themselves. The last page, ``LAST``,
-comes after every other.
+comes after every other. One that declares ``measurements`` reads the files of ``MEASUREMENTS``.
 
 ``audit.local.yml`` has the same form and isn't committed. What it says is added: a model of
 its own, or to a model of ``audit.yml`` more datasets and pages. Where both name a dataset or
@@ -58,6 +58,7 @@ LOADING = ("source", "limit", "seed", "order")
 EXTRACTING = ("dtype", "device")
 WEIGHTS = (".safetensors", ".json", ".jinja")
 RESULTS = "book/results"
+MEASUREMENTS = "bench/results"
 LAST = "status"  # the notebook that tells of all other pages
 
 
@@ -157,17 +158,24 @@ class PagePlan:
         return f"{self.folder}/{self.notebook}.ipynb"
 
     @property
+    def measurements(self) -> list[str]:
+        """Files of measurements that it reads, relative to the checkout."""
+        if "measurements" not in pages.declared(self.notebook):
+            return []
+        return sorted(map(from_root, (paths.ROOT / MEASUREMENTS).glob("*.json")))
+
+    @property
     def about(self) -> str:
         """What the page is about, for titles; empty for a page of the whole book."""
-        if self.once or self.shared:
-            return self.model
-        return self.runs[0].dataset
+        if self.shared:
+            return ""
+        return self.model if self.once else self.runs[0].dataset
 
     @property
     def parameters(self) -> dict[str, Any]:
         """For papermill: those of these values that the notebook declares."""
         given: dict[str, Any] = {"tables": self.folder, "results": RESULTS}
-        given["models"] = list(self.models)
+        given |= {"models": list(self.models), "measurements": MEASUREMENTS}
         if self.model:
             given["model"] = self.model
         if self.runs or not self.shared:

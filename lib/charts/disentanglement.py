@@ -14,15 +14,20 @@ from lib.stats.disentanglement import CLUSTER_COLUMNS, FACTOR_COLUMNS, KINDS, PA
 
 STEP, NARROW_STEP = 26, 20  # px of a row of the matrix
 TOLD = 12  # pairs in the alternative text
-KIND_NAMES = {"pooled": "pooled", "between": "between items", "within": "within items"}
+WITHIN = "within items"
+KIND_NAMES = {"pooled": "pooled", "between": "between items", "within": WITHIN}
 
 
 def menu(name: str, title: str, labels: list[str]) -> alt.Parameter:
-    """A parameter that counts from 0, with a menu where there is a choice."""
+    """A parameter that counts from 0, with a menu where there is a choice.
+
+    It opens on what happens within items, where that is among them: choices are made there.
+    """
+    start = labels.index(WITHIN) if WITHIN in labels else 0
     if len(labels) < 2:
         return alt.param(name=name, value=0)
     bind = alt.binding_select(options=list(range(len(labels))), labels=labels, name=title)
-    return alt.param(name=name, value=0, bind=bind)
+    return alt.param(name=name, value=start, bind=bind)
 
 
 def nothing(sentence: str, table: pd.DataFrame, name: str) -> Chart:

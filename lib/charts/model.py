@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lib.charts import theme
+from lib.charts.disentanglement import nothing
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, inline, plain, require
 from lib.errors import DataError
@@ -36,6 +37,8 @@ def cosines(table: pd.DataFrame) -> Chart:
             f"{len(table)}",
             "Give the table as lib.stats.weights returns it.",
         )
+    if size == 1:
+        return nothing("One head: there is no pair to compare.", table, "cosines")
     names = [plain(name) for name in table["other"][:size]]
     drawn = pd.DataFrame(
         {

@@ -268,7 +268,9 @@ def pool(runs: Sequence[xr.Dataset]) -> xr.Dataset:
         for name, (dims, _, _) in SCHEMA.items()
         if name in shared
     }
-    coords = {name: np.concatenate([p[name].values for p in parts]) for name in ("item", "response")}
+    coords = {
+        name: np.concatenate([p[name].values for p in parts]) for name in ("item", "response")
+    }
     coords["head"] = runs[0]["head"].values
     return check(xr.Dataset(variables, coords, _pooled_attrs(runs)))
 

@@ -36,7 +36,7 @@ def unusable(pairs: pd.DataFrame, clusters: pd.DataFrame) -> list[str]:
 
 def _levels(table: pd.DataFrame) -> list[str]:
     known = [kind for kind in KINDS if table.loc[kind, "heads"]]
-    sizes = ", ".join(f"{table.loc[kind, 'mean_abs_r']:.2f} {_LEVEL[kind]}" for kind in known)
+    sizes = ", ".join(f"{_sized(table.loc[kind])} {_LEVEL[kind]}" for kind in known)
     told = [f"The mean size of the correlation of two heads is {sizes}."]
     for kind in known:
         row = table.loc[kind]
@@ -48,6 +48,14 @@ def _levels(table: pd.DataFrame) -> list[str]:
     return told
 
 
+def _sized(row: pd.Series) -> str:
+    return f"{row['mean_abs_r']:.2f}{_bounds(row['mean_low'], row['mean_high'], '.2f')}"
+
+
+def _bounds(low: float, high: float, form: str) -> str:
+    return "" if pd.isna(low) else f" [{low:{form}}, {high:{form}}]"
+
+
 def _factors(row: pd.Series, kind: str) -> list[str]:
     if pd.isna(row["factors"]):
         return []
@@ -55,13 +63,20 @@ def _factors(row: pd.Series, kind: str) -> list[str]:
     said = f"{count} factor{'' if count == 1 else 's'}" if count else "no factor"
     told = (
         f"{_LEVEL[kind].capitalize()}, parallel analysis finds {said} in {row['heads']} heads "
-        f"(effective number {row['effective']:.1f}; unrelated heads would show a mean size of "
-        f"{row['noise']:.2f})."
+        f"(effective number {row['effective']:.1f}"
+        f"{_bounds(row['effective_low'], row['effective_high'], '.1f')}; unrelated heads would "
+        f"show a mean size of {row['noise']:.2f})."
     )
+    told = [told]
+    if pd.notna(row["next"]):
+        told.append(
+            f"The next component takes {row['next']:.0%} of the variance {_LEVEL[kind]} and would "
+            f"count above {row['next_needed']:.0%}; a smaller factor can't be ruled out."
+        )
     if not row["note"]:
-        return [told]
+        return told
     return [
-        told,
+        *told,
         f"{_LEVEL[kind].capitalize()}, one factor takes {row['first']:.0%} of the variance, so "
         "minor factors can't be seen: the count is a lower bound.",
     ]
@@ -102,6 +117,23 @@ def _reversed(pairs: pd.DataFrame) -> list[str]:
     ]
 
 
+def family(pairs: pd.DataFrame, factors: pd.DataFrame) -> list[str]:
+    """What is tested on the page and what isn't corrected."""
+    compared = pairs[(pairs["kind"] == "within") & pairs["low"].notna()]
+    told = [
+        f"Intervals are each pair's own: of the {len(compared)} pairs within items about "
+        f"{0.05 * len(compared):.0f} would miss 0 by chance if no two heads were related."
+    ]
+    tested = factors["kind"].nunique()
+    if tested:
+        told.append(
+            "Components are tested in order, each only after all before it were counted, so the "
+            f"first that isn't there is counted in about 5% of samples like this; that holds for "
+            f"each of {tested} kinds of correlation by itself."
+        )
+    return told
+
+
 def published(overview: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     """What the published form says, and which of its numbers answers which question."""
     rows = overview.set_index("kind")
@@ -131,7 +163,7 @@ def answer(overview: pd.DataFrame, clusters: pd.DataFrame) -> str:
     row = table.loc["within"]
     told = (
         f"Between two responses to one prompt, two heads' choices correlate at "
-        f"{row['mean_abs_r']:.2f} in the mean, either way; unrelated heads would show "
+        f"{_sized(row)} in the mean, either way; unrelated heads would show "
         f"{row['noise']:.2f}."
     )
     return " ".join([told, *_groups(clusters)])

@@ -9,6 +9,8 @@ import pandas as pd
 from lib.stats.gating import GATE, NO_GATE
 from lib.stats.winrates import ALL
 
+MOST = 6  # sentences of one sort
+
 
 def takeaways(
     identity: pd.DataFrame,
@@ -21,7 +23,7 @@ def takeaways(
     if identity["note"].iloc[0] == NO_GATE:
         return ["This model has no gate, so there is nothing to say about how it weighs its heads."]
     told = [*_identity(identity.iloc[0]), *_weighs(coefficients), *_spreads(entropy)]
-    return [*told, *gains(rules), *verbosity(debiasing)]
+    return [*told, *gains(rules), *parts(rules), *verbosity(debiasing)]
 
 
 def _identity(row: Any) -> list[str]:
@@ -89,6 +91,41 @@ def gains(rules: pd.DataFrame) -> list[str]:
     return told
 
 
+def parts(rules: pd.DataFrame) -> list[str]:
+    """The gate on each part of the comparisons, where there are several."""
+    names = [name for name in rules["subset"].unique() if name != ALL]
+    if len(names) < 2:
+        return []
+    told = [_part(name, rules[rules["subset"] == name].set_index("rule")) for name in names]
+    more = len(told) - MOST
+    return told[:MOST] + ([f"{more} further parts are in the table."] if more > 0 else [])
+
+
+def _part(name: str, rows: pd.DataFrame) -> str:
+    gate, others = rows.loc[GATE], rows.drop(GATE)
+    if gate["note"]:
+        return f"On {name}: {gate['note']}."
+    return (
+        f"On {name} the gate ranks {gate['win_rate']:.3f} [{gate['low']:.3f}, {gate['high']:.3f}] "
+        f"of {gate['n']}. It {_compared(others)}."
+    )
+
+
+def _compared(others: pd.DataFrame) -> str:
+    """Which rules the gate gains on, loses to, or isn't told from."""
+    found = others["p_adjusted"] < 0.05
+    said = [
+        f"{says} {', '.join(map(_beside, rows.itertuples()))}"
+        for says, rows in (
+            ("gains on", others[found & (others["gain"] > 0)]),
+            ("loses to", others[found & (others["gain"] < 0)]),
+            ("is not told from", others[~found]),
+        )
+        if len(rows)
+    ]
+    return "; it ".join(said)
+
+
 def verbosity(table: pd.DataFrame) -> list[str]:
     """What the debiasing matrix does to correlations with the removed head."""
     known = table.dropna(subset=["lambda"])
@@ -121,25 +158,17 @@ def answer(rules: pd.DataFrame) -> str:
     gate, others = overall.loc[GATE], overall.drop(GATE)
     if gate["note"]:
         return f"The gate can't be compared with fixed rules: {gate['note']}."
-    found = others["p_adjusted"] < 0.05
-    parts = [
-        f"{says} {', '.join(map(_beside, rows.itertuples()))}"
-        for says, rows in (
-            ("gains on", others[found & (others["gain"] > 0)]),
-            ("loses to", others[found & (others["gain"] < 0)]),
-            ("is not told from", others[~found]),
-        )
-        if len(rows)
-    ]
     return (
         f"The gate ranks {gate['win_rate']:.3f} [{gate['low']:.3f}, {gate['high']:.3f}] of "
-        f"{gate['n']} comparisons as people did. It {'; it '.join(parts)}."
+        f"{gate['n']} comparisons as people did. It {_compared(others)}."
     )
 
 
 def _beside(row: Any) -> str:
     named = f"{row.Index} ({row.chosen})" if row.chosen else row.Index
-    return f"{named} ({row.gain:+.3f} [{row.gain_low:+.3f}, {row.gain_high:+.3f}])"
+    told = f"{named} ({row.gain:+.3f} [{row.gain_low:+.3f}, {row.gain_high:+.3f}]"
+    missed = not row.p_adjusted < 0.05 and row.mde > 0
+    return told + (f"; {row.mde:.3f} would be found)" if missed else ")")
 
 
 def glued(rules: pd.DataFrame) -> dict[str, str]:

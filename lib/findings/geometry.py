@@ -79,8 +79,9 @@ def published(measures: pd.DataFrame, mantel: pd.DataFrame) -> list[str]:
     if pd.notna(test["p"]):
         told.append(
             f"Permuting heads gives p = {test['p']:.2g} (the smallest reachable: "
-            f"{test['smallest_p']:.2g}) for cosines and correlations to go together; this "
-            "describes, it doesn't confirm."
+            f"{test['smallest_p']:.2g}) for cosines and correlations to go together (correlation "
+            f"{test['statistic']:+.2f}; {test['mde']:.2f} of either sign would have been found); "
+            "this describes, it doesn't confirm."
         )
     elif test["note"]:
         told.append(f"Whether cosines and correlations go together: {test['note']}.")

@@ -44,16 +44,55 @@ def _better(check: LabelCheck) -> str:
         else ("can't be told from random ones")
     )
     smallest = f"; the smallest p that these names allow is {check.smallest_p:.2g}"
-    return f"As a whole the names {found} (p = {check.p:.2g}{smallest})."
+    told = f"As a whole the names {found} (p = {check.p:.2g}{smallest})."
+    if check.p >= 0.05 and not math.isnan(check.mde):
+        told += (
+            f" On average {check.mde:.3f} more wins on their own criteria than with names dealt at "
+            "random would have been found with power .8."
+        )
+    elif check.p >= 0.05:
+        told += " So few names can't reach p = .05, whatever the heads do."
+    return told
 
 
 def _accused(pairs: pd.DataFrame) -> list[str]:
     wrong = pairs[pairs["wrong"]].sort_values("p")
     if wrong.empty:
-        return ["No name is called wrong: no exchange of two names fits better beyond doubt."]
+        return [
+            "No name is called wrong: no exchange of two names fits better beyond doubt, where "
+            f"{_would(pairs)}."
+        ]
     told = [_pair(row) for row in wrong.head(MOST).itertuples()]
     more = len(wrong) - MOST
     return told + ([f"{more} further pairs fit better exchanged."] if more > 0 else [])
+
+
+def _would(pairs: pd.DataFrame) -> str:
+    """The differences that would have been found."""
+    least, most = (f"{size:.2f}" for size in pairs["mde"].agg(["min", "max"]))
+    sizes = f"{least} to {most}, depending on the pair," if least != most else least
+    return f"a difference of {sizes} would have been found with power .8"
+
+
+def family(check: LabelCheck, other: LabelCheck, agreement: pd.DataFrame) -> list[str]:
+    """How many tests the page makes, and which correction covers which.
+
+    Parameters
+    ----------
+    check, other
+        Of the forms ``swap`` and ``centred``.
+    agreement
+        From ``mtmm``.
+    """
+    if not len(check.pairs):
+        return []
+    judged = int((agreement["verdict"] != "undefined").sum()) if len(agreement) else 0
+    return [
+        f"Two families of accusations, each corrected by Holm: {len(check.pairs)} exchanges of two "
+        f"names, and {len(other.pairs)} heads beside another criterion. The p of the names as a "
+        "whole is one test of its own"
+        + (f", and the bounds of {judged} pairs of concepts are each their own." if judged else ".")
+    ]
 
 
 def _pair(row) -> str:
@@ -111,7 +150,10 @@ def centred(check: LabelCheck) -> list[str]:
         return [f"No name could be tested against others: {check.note}."]
     wrong = check.pairs[check.pairs["wrong"]].sort_values("p")
     if wrong.empty:
-        return ["No head follows another criterion better than its own beyond doubt."]
+        return [
+            "No head follows another criterion better than its own beyond doubt, where "
+            f"{_would(check.pairs)}."
+        ]
     return [_pair(row) for row in wrong.head(MOST).itertuples()]
 
 
@@ -157,7 +199,13 @@ def answer(check: LabelCheck) -> str:
 def limits(check: LabelCheck) -> str:
     """What the silence of the test is worth, and which names it couldn't reach."""
     power = [] if check.note else _power(check)
-    return " ".join([*power, *_beaten(check.heads), *_untested(check.heads)])
+    return " ".join([*power, *_untested(check.heads)])
+
+
+def beaten(check: LabelCheck) -> str:
+    """Heads that others beat on the criterion of their own name."""
+    told = " ".join(_beaten(check.heads))
+    return told or "No head is beaten on its own criterion by one that claims another."
 
 
 def glued(check: LabelCheck) -> dict[str, str]:

@@ -14,8 +14,10 @@ def takeaways(
 
 def _names(heads: pd.DataFrame) -> list[str]:
     named = heads[heads["source"] != "unnamed"]
-    plural = "head" if len(heads) == 1 else "heads"
-    told = [f"{len(heads)} {plural}; the names of {len(named)} have a source."]
+    if len(heads) == 1:
+        told = [f"One head; its name {'has a source' if len(named) else 'has none'}."]
+    else:
+        told = [f"{len(heads)} heads; the names of {len(named)} have a source."]
     silent = heads[heads["concept"] == ""]["head"].tolist()
     if silent:
         told.append(f"Claiming no concept that a comparison here tests: {', '.join(silent)}.")
@@ -47,11 +49,16 @@ def _scores(scores: pd.DataFrame) -> list[str]:
     told = []
     for score, rows in known.groupby("score", sort=False):
         weakest = rows.loc[rows["held_out"].idxmin()]
-        told.append(
-            f"By {score}, the weakest of {len(rows)} heads on held-out prompts is "
+        found = (
             f"{weakest['head']}: {weakest['held_out']:.3f} [{weakest['held_out_low']:.3f}, "
             f"{weakest['held_out_high']:.3f}]."
         )
+        if len(rows) == 1:
+            told.append(f"By {score} on held-out prompts, {found}")
+        else:
+            told.append(
+                f"By {score}, the weakest of {len(rows)} heads on held-out prompts is {found}"
+            )
     outside = known[
         (known["cross_validated"] < known["held_out_low"])
         | (known["cross_validated"] > known["held_out_high"])

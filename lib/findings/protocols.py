@@ -16,7 +16,7 @@ _MEANS = {
 
 def protocols(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
     """Takeaways: components with their shares, heads that cross one half, what stays unsaid."""
-    told = [*_crossing(matrix), *_components(components)]
+    told = [*_crossing(matrix), *_components(components), *family(matrix, components)]
     count = matrix["protocol"].nunique()
     if count < GENERAL:
         several = "s" if count > 1 else ""
@@ -30,7 +30,7 @@ def protocols(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
 def _crossing(matrix: pd.DataFrame) -> list[str]:
     told = []
     for head, rows in matrix.groupby("head", sort=False):
-        above, below = rows[rows["low"] > 0.5], rows[rows["high"] < 0.5]
+        above, below = rows[_side(rows, 1)], rows[_side(rows, -1)]
         if len(above) and len(below):
             best = above.loc[above["win_rate"].idxmax()]
             worst = below.loc[below["win_rate"].idxmin()]
@@ -41,7 +41,31 @@ def _crossing(matrix: pd.DataFrame) -> list[str]:
     more = len(told) - MOST
     if more > 0:
         told = [*told[:MOST], f"{more} further heads change sides too."]
-    return told or ["No head's interval lies above one half here and below it there."]
+    return told or ["No head is shown to win more than half here and less than half there."]
+
+
+def _side(matrix: pd.DataFrame, sign: int) -> pd.Series:
+    """Cells shown to lie above one half (1) or below it (−1)."""
+    return (matrix["p_adjusted"] < 0.05) & (sign * (matrix["win_rate"] - 0.5) > 0)
+
+
+def family(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
+    """How many tests there are, how they are corrected, and what they would have found."""
+    tested = matrix[matrix["p"].notna()]
+    told = []
+    if len(tested):
+        least, most = tested["mde"].min(), tested["mde"].max()
+        told.append(
+            f"Cells are tested against one half as one family of {len(tested)} tests, corrected by "
+            f"Holm; departures of {least:.3f} to {most:.3f}, depending on the cell, would be found "
+            "with power .8."
+        )
+    if components["estimate"].notna().any():
+        told.append(
+            f"The {len(COMPONENTS)} components are each judged by an interval of their own, "
+            "uncorrected."
+        )
+    return told
 
 
 def _rate(row) -> str:
@@ -81,19 +105,26 @@ def _shares(components: pd.DataFrame) -> list[str]:
         if row["found"]:
             told.append(f"{share} of the variance is {_MEANS[component]}.")
         else:
-            told.append(f"Not shown to be there: {_MEANS[component]} ({share} of the variance).")
+            told.append(
+                f"Not shown to be there: {_MEANS[component]} ({share} of the variance; a standard "
+                f"deviation of {row['mde'] ** 0.5:.2f} log odds would have been found)."
+            )
     return told
 
 
-def answer(matrix: pd.DataFrame, components: pd.DataFrame) -> str:
-    """In short: how many heads change sides, and how the variance splits."""
-    heads = matrix.assign(above=matrix["low"] > 0.5, below=matrix["high"] < 0.5)
+def answer(matrix: pd.DataFrame) -> str:
+    """In short: how many heads change sides from protocol to protocol."""
+    heads = matrix.assign(above=_side(matrix, 1), below=_side(matrix, -1))
     sides = heads.groupby("head", sort=False)[["above", "below"]].any().all(axis=1)
-    told = (
+    return (
         f"{int(sides.sum()) or 'None'} of {len(sides)} heads go{'es' if sides.sum() == 1 else ''} "
-        "with people under one protocol and against them under another, each beyond its interval."
+        "with people under one protocol and against them under another, corrected over all at once."
     )
-    return " ".join([told, *_shares(components)])
+
+
+def shares(components: pd.DataFrame) -> str:
+    """In short: how the variance between cells splits, the interaction first."""
+    return " ".join(reversed(_shares(components)))
 
 
 def glued(components: pd.DataFrame) -> dict[str, str]:

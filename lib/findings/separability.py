@@ -51,6 +51,8 @@ def _probe(row: Any) -> str:
     )
     if pd.notna(row.flipped):
         told += f"; with signs flipped {row.flipped:.3f}"
+    if not _found(row) and pd.notna(row.mde):
+        told += f"; {0.5 + row.mde:.3f} would have been found"
     return f"{told}."
 
 
@@ -62,8 +64,15 @@ _SAYS = {
 
 
 def readout(table: pd.DataFrame) -> list[str]:
-    """The verdict on each readout, with its numbers."""
-    return [_readout(row) for row in table.itertuples()]
+    """The verdict on each readout, with its numbers; a concept's unmeasurable ones as one."""
+    told = []
+    for _, rows in table.groupby("concept", sort=False):
+        lost = rows["verdict"] == "not measurable"
+        if lost.any():
+            heads = ", ".join(rows.loc[lost, "head"])
+            told += [_readout(row) for row in rows[lost].head(1).assign(head=heads).itertuples()]
+        told += [_readout(row) for row in rows[~lost].itertuples()]
+    return told
 
 
 def _readout(row: Any) -> str:
@@ -79,6 +88,8 @@ def _readout(row: Any) -> str:
     told += f" ({row.loss:.3f} [{row.low:.3f}, {row.high:.3f}], adjusted p = {row.p_adjusted:.2g}"
     if row.verdict == "not read out":
         told += f"; {row.to_scores:.3f} before the scores, {row.to_head:.3f} after"
+    elif row.verdict == "not found":
+        told += f"; a probe right for {0.5 + row.probe_mde:.3f} would have been found"
     else:
         told += f"; a loss of {row.mde:.3f} would have been found"
     return f"{told})."
@@ -94,26 +105,35 @@ def takeaways(
 def family(losses: pd.DataFrame) -> list[str]:
     """How many tests the corrections of the page cover."""
     concepts = losses.dropna(subset=["probe_p"])["concept"].nunique()
+    judged = int(losses["p"].notna().sum())
+    if not concepts:
+        return ["No test could be made, so there is no family to correct."]
+    one, other = ("" if concepts == 1 else "s"), ("" if judged == 1 else "es")
     return [
-        f"Probes are corrected by Holm over {concepts} concepts, readout losses over "
-        f"{int(losses['p'].notna().sum())}."
+        f"Two families of tests, each corrected by Holm: probes of {concepts} concept{one}, "
+        f"and {judged} readout loss{other}. What would have been found is "
+        "told at power .8 after that correction."
     ]
 
 
-def answer(concepts: pd.DataFrame, losses: pd.DataFrame) -> str:
-    """In short: which concepts a probe finds, and what became of them on the way to a head."""
+def answer(concepts: pd.DataFrame) -> str:
+    """In short: which concepts a probe finds in the state."""
     known = concepts[concepts["accuracy"].notna()]
     if known.empty:
         return f"No concept could be probed: {_notes(concepts['note'])}."
     found = known[_found(known)]["concept"]
     told = f"A linear probe finds {len(found)} of {len(known)} concepts in the state"
-    told += f": {', '.join(found)}." if len(found) else "."
+    return told + (f": {', '.join(found)}." if len(found) else ".")
+
+
+def lost(losses: pd.DataFrame) -> str:
+    """In short: what became of the concepts on the way to the heads that claim them."""
     judged = losses[losses["verdict"] != "undefined"]
     if judged.empty:
-        return f"{told} No head claims any of them, so no readout was judged."
+        return f"No readout could be judged: {_notes(losses['note'])}."
     counts = judged["verdict"].value_counts()
     said = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name in counts)
-    return f"{told} Of the readouts by heads that claim a concept: {said}."
+    return f"Of {len(judged)} readouts by a head that claims the concept: {said}."
 
 
 def glued(concepts: pd.DataFrame, losses: pd.DataFrame) -> dict[str, str]:

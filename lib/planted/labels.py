@@ -9,20 +9,11 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from lib.data.concepts import QUALITIES
 from lib.planted.worlds import make_run
 
 KINDS = ("correct", "swap", "derangement", "random", "nothing")
-NAMES = (
-    "safety",
-    "helpfulness",
-    "correctness",
-    "coherence",
-    "complexity",
-    "verbosity",
-    "honesty",
-    "instruction-following",
-    "readability",
-)
+NAMES = tuple(name for name in QUALITIES if name != "overall")  # one thing each
 
 
 def truth(kind: str, concepts: int, generator: np.random.Generator, draws: int = 1) -> np.ndarray:

@@ -6,10 +6,14 @@ Files are named for families, functions for what they tell:
 ``descriptive``      ``counts``, ``lengths``, ``length_summary``
 ``official``         the benchmarks' own scores
 ``protocols``        one head under several evaluations, variance components
-``labels``           which head answers to which concept; multitrait–multimethod
-``disentanglement``  correlations between and within items, clusters, factors
-``geometry``         where entanglement lives, in three gauges
-``separability``     concept probes and readout loss (``probing`` fits them)
+``labels``           which head answers to which concept (``naming`` says what is claimed,
+                     ``exchanges`` has the contrasts that accuse)
+``multitrait``       do heads of one concept agree?
+``disentanglement``  correlations between and within items, clusters (``linkage``), factors
+                     (``parallel`` draws their null)
+``geometry``         where entanglement lives, in three gauges (``subspaces`` for the arrays)
+``separability``     concept probes (``questions`` are asked, ``probing`` fits)
+``readout``          what is lost between the states and a head
 ``gating``           the gate against fixed rules, debiasing
 ``weights``          norms and cosines of a head matrix, its card as tables
 ``published``        what published figures imply; ``claims`` gives each its verdict

@@ -3,6 +3,7 @@
 ``disentanglement_as_published``  Spearman of every two heads over all responses
 ``disentanglement``               between items, within items and pooled, with intervals
 ``clusters``                      which heads go together, and whether that is stable
+``sizes``                         mean |r| and the effective number of heads, with intervals
 ``factors``                       how many dimensions the heads have, by parallel analysis
 ``overview``                      one row a kind, from the tables above
 
@@ -29,8 +30,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy import stats as scipy_stats
-from scipy.cluster import hierarchy
-from scipy.spatial.distance import squareform
+
+from lib.stats.linkage import average_linkage, best_jaccard, linked
+from lib.stats.parallel import permuted_correlations
 
 KINDS = ("pooled", "between", "within")
 FACTOR_KINDS = ("pooled", "within")
@@ -46,6 +48,8 @@ CHUNK = 4_000_000
 PAIR_COLUMNS = ["kind", "head", "other", "r", "low", "high", "r_length", "note"]
 CLUSTER_COLUMNS = ["kind", "head", "cluster", "size", "stability", "cophenetic", "position", "note"]
 FACTOR_COLUMNS = ["kind", "component", "eigenvalue", "share", "threshold", "kept", "noise"]
+SIZE_COLUMNS = ["kind", "mean_abs_r", "mean_low", "mean_high", "effective", "effective_low"]
+SIZE_COLUMNS += ["effective_high", "note"]
 
 
 @dataclass(frozen=True)
@@ -253,6 +257,59 @@ def disentanglement(run: xr.Dataset, *, draws: int = 1000, seed: int = 0) -> pd.
     return pd.concat(tables, ignore_index=True)[PAIR_COLUMNS]
 
 
+def sizes(run: xr.Dataset, *, draws: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """How alike the heads are on the whole: mean |r|, and the effective number of heads.
+
+    Parameters
+    ----------
+    draws, seed
+        Resamples of prompts.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a kind: ``kind``, ``mean_abs_r`` with ``mean_low`` and ``mean_high``,
+        ``effective`` (``participation_ratio``) with ``effective_low`` and ``effective_high``
+        (95%), and ``note``. Over the pairs that have a correlation; NaN without any.
+
+    Notes
+    -----
+    A resample has the noise of the sample and its own, so sizes in resamples lie as far above
+    the sample's as those above the truth. The intervals are therefore reflected at the
+    estimate (2 · estimate − quantile), which takes that out: they may end below the estimate,
+    and where all of it is noise they reach down to 0, or up to the number of heads. For the
+    effective number what is resampled is the sum of squares, whose noise adds up exactly.
+    """
+    scores = prepare(run)
+    i, j, _ = _pairs(run)
+    whole = components(scores)
+    drawn = _resampled(scores, draws, seed, i, j)
+    rows = []
+    for kind in KINDS:
+        raw = correlation(whole[kind])[0][i, j]
+        known = np.isfinite(raw)
+        row = {"kind": kind, "note": "" if known.any() else "no two heads to compare"}
+        if known.any():
+            r, again = np.clip(raw[known], -1, 1), np.clip(drawn[kind][:, known], -1, 1)
+            heads = (1 + np.sqrt(1 + 8 * len(r))) / 2
+            row["mean_abs_r"], row["effective"] = np.abs(r).mean(), participation_ratio(r)
+            low, high = _reflected(np.abs(r).mean(), np.abs(again).mean(axis=1))
+            least, most = _reflected((r**2).sum(), (again**2).sum(axis=1))
+            row["mean_low"], row["mean_high"] = max(low, 0.0), max(high, 0.0)
+            row["effective_low"] = heads**2 / (heads + 2 * max(most, 0.0))
+            row["effective_high"] = heads**2 / (heads + 2 * max(least, 0.0))
+            if np.isnan(low):
+                row["note"] = "no interval: too little variance in resamples"
+        rows.append(row)
+    return pd.DataFrame(rows).reindex(columns=SIZE_COLUMNS)
+
+
+def _reflected(estimate: float, drawn: np.ndarray) -> tuple[float, float]:
+    """95% interval; NaN where a tenth of the draws isn't defined."""
+    low, high = (bound[0] for bound in _quantiles(drawn[:, None], (0.025, 0.975)))
+    return 2 * estimate - high, 2 * estimate - low
+
+
 def _resampled(scores: Scores, draws: int, seed: int, i, j) -> dict[str, np.ndarray]:
     """Correlations of the pairs in each resample, shape (draws, pairs), by kind."""
     parts: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
@@ -317,49 +374,6 @@ def _notes(excuses, raw, low, kind) -> list[str]:
     ).tolist()
 
 
-def average_linkage(distance: np.ndarray, height: float) -> np.ndarray:
-    """Average-linkage clusters of many distance matrices at once, cut at a height.
-
-    Parameters
-    ----------
-    distance
-        Shape (draws, heads, heads), symmetric.
-    height
-        Clusters whose mean distance is at most this are merged.
-
-    Returns
-    -------
-    numpy.ndarray
-        Labels from 0, with gaps, shape (draws, heads).
-
-    Notes
-    -----
-    Sokal and Michener (1958): the two nearest clusters are merged and their distances
-    averaged by size. Loops over merges, not over draws. Checked against
-    ``scipy.cluster.hierarchy.fcluster(linkage(…, "average"), …, "distance")``.
-    """
-    d = np.array(distance, float)
-    draws, heads, _ = d.shape
-    d[:, np.arange(heads), np.arange(heads)] = np.inf
-    size = np.ones((draws, heads))
-    labels = np.tile(np.arange(heads), (draws, 1))
-    every = np.arange(draws)
-    for _ in range(heads - 1):
-        i, j = np.divmod(d.reshape(draws, -1).argmin(axis=1), heads)
-        row = np.flatnonzero(d[every, i, j] <= height)
-        if not len(row):
-            break
-        i, j = i[row], j[row]
-        a, b = size[row, i][:, None], size[row, j][:, None]
-        merged = (a * d[row, i] + b * d[row, j]) / (a + b)
-        d[row, i], d[row, :, i] = merged, merged
-        d[row, i, i] = np.inf
-        d[row, j], d[row, :, j] = np.inf, np.inf
-        size[row, i] += size[row, j]
-        labels[row] = np.where(labels[row] == j[:, None], i[:, None], labels[row])
-    return labels
-
-
 def clusters(
     run: xr.Dataset, *, threshold: float = THRESHOLD, draws: int = 500, seed: int = 0
 ) -> pd.DataFrame:
@@ -389,7 +403,7 @@ def clusters(
     names = run["head"].values
     matrices = {kind: correlation(c)[0] for kind, c in components(scores).items()}
     height = 1 - threshold + 1e-12
-    found = {kind: _linked(matrices[kind], height) for kind in KINDS}
+    found = {kind: linked(matrices[kind], height) for kind in KINDS}
     jaccard: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
     for weight in _weights(len(scores.size), draws, seed):
         for kind, covariance in components(scores, weight).items():
@@ -397,7 +411,7 @@ def clusters(
             if len(used):
                 r = np.nan_to_num(correlation(covariance)[:, used][:, :, used])
                 again = average_linkage(1 - np.abs(np.clip(r, -1, 1)), height)
-                jaccard[kind].append(_jaccard(label, again))
+                jaccard[kind].append(best_jaccard(label, again))
     tables = []
     for kind in KINDS:
         used, label, cophenetic, position = found[kind]
@@ -414,35 +428,6 @@ def clusters(
         table["position"] = table["position"].rank().astype(int) - 1
         tables.append(table[CLUSTER_COLUMNS])
     return pd.concat(tables, ignore_index=True)
-
-
-def _linked(r: np.ndarray, height: float):
-    """Heads with correlations, their labels from 0 along the tree, its fit, its leaf order."""
-    used = np.flatnonzero(np.isfinite(np.diagonal(r)))
-    if len(used) < 2:
-        return used, np.zeros(len(used), int), np.nan, np.zeros(len(used), int)
-    distance = 1 - np.abs(np.clip(r[np.ix_(used, used)], -1, 1))
-    np.fill_diagonal(distance, 0)
-    flat = squareform(distance, checks=False)
-    tree = hierarchy.linkage(flat, "average", optimal_ordering=True)
-    leaves = hierarchy.leaves_list(tree)
-    position = np.argsort(leaves)
-    label = hierarchy.fcluster(tree, height, "distance")
-    label[leaves] = pd.factorize(label[leaves])[0]  # from 0 along the tree
-    tree_distance = hierarchy.cophenet(tree)
-    varied = len(flat) > 1 and np.ptp(flat) > 0 and np.ptp(tree_distance) > 0
-    cophenetic = np.corrcoef(tree_distance, flat)[0, 1] if varied else np.nan
-    return used, label, cophenetic, position
-
-
-def _jaccard(label: np.ndarray, again: np.ndarray) -> np.ndarray:
-    """Best Jaccard index of each cluster in each draw, shape (draws, clusters)."""
-    heads = len(label)
-    member = (label[:, None] == np.arange(label.max() + 1)).astype(float)
-    drawn = (again[:, :, None] == np.arange(heads)).astype(float)
-    shared = np.einsum("dhc,hs->dcs", drawn, member)
-    union = drawn.sum(axis=1)[:, :, None] + member.sum(axis=0) - shared
-    return (shared / union).max(axis=1)
 
 
 def factors(
@@ -486,7 +471,7 @@ def factors(
     scale = np.sqrt((values**2).sum(axis=1, keepdims=True))
     alive = scale > np.sqrt(FLAT * len(z))
     values = np.where(alive, values / np.where(alive, scale, 1.0), 0.0)
-    null = _permuted_correlations(values, scores, draws, seed)
+    null = permuted_correlations(values, scores.start, scores.size, draws, seed)
     tables = []
     for kind, own, r, some in zip(FACTOR_KINDS, values, null, alive[:, 0], strict=True):
         if some.sum() < 2:
@@ -511,34 +496,6 @@ def factors(
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=FACTOR_COLUMNS)
 
 
-def _permuted_correlations(values: np.ndarray, scores: Scores, draws: int, seed: int):
-    """Correlations after whole prompts traded places, shape (kinds, draws, heads, heads).
-
-    ``values`` has shape (kinds, rows, heads); the kinds share each permutation.
-    """
-    generator = np.random.default_rng(seed)
-    kinds, rows, heads = values.shape
-    out = np.zeros((kinds, draws, heads, heads))
-    step = max(1, CHUNK // (rows * heads))
-    for size in np.unique(scores.size):
-        starts = scores.start[scores.size == size]
-        many = len(starts)
-        # every rotation of every prompt, a row each, head after head
-        turn = (np.arange(size)[:, None] + np.arange(size)) % size
-        index = (starts[:, None, None] + turn).reshape(-1, size)
-        rotated = values[:, index].transpose(0, 3, 1, 2).reshape(kinds, -1, size)
-        first = np.arange(heads, dtype=np.int32)[:, None] * (many * size)
-        place = np.arange(many, dtype=np.int32) * size
-        for begin in range(0, draws, step):
-            shape = (min(step, draws - begin), heads, many)
-            source = generator.permuted(np.broadcast_to(place, shape), axis=-1)
-            source += first + generator.integers(0, size, shape, dtype=np.int32)
-            for kind in range(kinds):
-                moved = rotated[kind].take(source, axis=0).reshape(*shape[:2], -1)
-                out[kind, begin : begin + shape[0]] += moved @ moved.swapaxes(1, 2)
-    return out
-
-
 def participation_ratio(r: np.ndarray) -> float:
     """Effective number of heads, (Σλ)²/Σλ², from the correlations of pairs of K heads.
 
@@ -552,7 +509,11 @@ def participation_ratio(r: np.ndarray) -> float:
 
 
 def overview(
-    published: pd.DataFrame, pairs: pd.DataFrame, groups: pd.DataFrame, found: pd.DataFrame
+    published: pd.DataFrame,
+    pairs: pd.DataFrame,
+    groups: pd.DataFrame,
+    found: pd.DataFrame,
+    spread: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """One row a kind, the published one first.
 
@@ -560,15 +521,19 @@ def overview(
     ----------
     published, pairs, groups, found
         From ``disentanglement_as_published``, ``disentanglement``, ``clusters``, ``factors``.
+    spread
+        From ``sizes``; without it there are no intervals.
 
     Returns
     -------
     pandas.DataFrame
-        ``kind``, ``heads`` (with a correlation), ``mean_abs_r``, ``mean_abs_r_length``,
-        ``noise`` (mean |r| that unrelated heads would show), ``flagged`` (pairs above .7),
-        ``effective`` (number of heads by participation ratio), ``factors``, ``first``
-        (share of the first component), ``clusters``, ``cophenetic`` and ``note``. NaN where
-        a kind has no such number.
+        ``kind``, ``heads`` (with a correlation), ``mean_abs_r`` with ``mean_low`` and
+        ``mean_high``, ``mean_abs_r_length``, ``noise`` (mean |r| that unrelated heads would
+        show), ``flagged`` (pairs above .7), ``effective`` (number of heads by participation
+        ratio) with ``effective_low`` and ``effective_high``, ``factors``, ``first`` (share of
+        the first component), ``next`` and ``next_needed`` (share of the first component that
+        isn't counted as a factor, and the share from which it would be), ``clusters``,
+        ``cophenetic`` and ``note``. NaN where a kind has no such number.
     """
     given = {PUBLISHED: published.rename(columns={"rho": "r"})}
     given |= {kind: pairs[pairs["kind"] == kind] for kind in KINDS}
@@ -587,12 +552,21 @@ def overview(
         row["noise"] = eigen["noise"].iloc[0] if len(eigen) else np.nan
         row["factors"] = float(eigen["kept"].sum()) if len(eigen) else np.nan
         row["first"] = eigen["share"].iloc[0] if len(eigen) else np.nan
+        dropped = eigen[~eigen["kept"].astype(bool)].head(1)
+        row["next"] = dropped["share"].iloc[0] if len(dropped) else np.nan
+        row["next_needed"] = dropped["threshold"].iloc[0] / len(eigen) if len(dropped) else np.nan
         row["clusters"] = float(tree["cluster"].max()) if some and len(tree) else np.nan
         row["cophenetic"] = tree["cophenetic"].iloc[0] if some and len(tree) else np.nan
         row["note"] = _overview_note(row, some)
         rows.append(row)
-    columns = ["kind", "heads", "mean_abs_r", "mean_abs_r_length", "noise", "flagged", "effective"]
-    return pd.DataFrame(rows)[[*columns, "factors", "first", "clusters", "cophenetic", "note"]]
+    table = pd.DataFrame(rows)
+    bounds = ["mean_low", "mean_high", "effective_low", "effective_high"]
+    for bound in bounds:
+        known = {} if spread is None else spread.set_index("kind")[bound].to_dict()
+        table[bound] = table["kind"].map(known).astype(float)
+    columns = ["kind", "heads", "mean_abs_r", *bounds[:2], "mean_abs_r_length", "noise", "flagged"]
+    columns += ["effective", *bounds[2:], "factors", "first", "next", "next_needed", "clusters"]
+    return table[[*columns, "cophenetic", "note"]]
 
 
 def _overview_note(row: dict, some: bool) -> str:

@@ -24,7 +24,7 @@ from sklearn.model_selection import GroupKFold
 
 from lib.extraction.run import align
 from lib.stats import permutation, probing, proportions
-from lib.stats.separability import clustered
+from lib.stats.proportions import clustered
 from lib.stats.winrates import ALL, POWER, by_subset
 
 TOLERANCE = 1e-3

@@ -5,8 +5,9 @@
 ``mtmm``          multitrait-multimethod: do heads of one concept agree more than others do?
 
 Below them, on arrays with any leading axes of draws: ``moments`` (win rates and their
-prompt-clustered covariance), ``swap_contrasts``, ``centred_contrasts``, ``names_p``,
-``correlations`` and ``htmt``.
+prompt-clustered covariance), ``swap_contrasts``, ``centred_contrasts`` and ``names_p``.
+Moments and contrasts are in ``lib.stats.exchanges``, ``mtmm`` in ``lib.stats.multitrait``,
+``claims`` and ``criteria`` in ``lib.stats.naming``.
 
 A *criterion* is the concept of a comparison (``lib.data.concepts``), or the set's own word
 where that table has none. A head *claims* the concept that its model declares, or, where a
@@ -24,13 +25,55 @@ import pandas as pd
 import xarray as xr
 from scipy import optimize, stats
 
-from lib.data import concepts
 from lib.errors import DataError
-from lib.extraction.run import Aligned, align
+from lib.extraction.run import align
 from lib.stats import permutation, proportions
+from lib.stats.exchanges import (
+    Moments,
+    centred_contrasts,
+    centred_family,
+    holm_levels,
+    moments,
+    one_sided,
+    swap_contrasts,
+    swap_family,
+)
+from lib.stats.multitrait import DISCRIMINANT, MTMM, correlations, htmt, mtmm, sources
+from lib.stats.naming import claims, criteria, empty
+from lib.stats.winrates import POWER
+
+__all__ = [
+    "DISCRIMINANT",
+    "FORMS",
+    "GAP",
+    "HEADS",
+    "MATRIX",
+    "MTMM",
+    "PAIRS",
+    "LabelCheck",
+    "Moments",
+    "assignment",
+    "centred_contrasts",
+    "centred_family",
+    "claims",
+    "correlations",
+    "criteria",
+    "double_centred",
+    "holm_levels",
+    "htmt",
+    "label_check",
+    "label_matrix",
+    "moments",
+    "mtmm",
+    "name_orders",
+    "names_p",
+    "one_sided",
+    "sources",
+    "swap_contrasts",
+    "swap_family",
+]
 
 GAP = 0.2  # the difference in win rate whose detection ``power`` is told for
-DISCRIMINANT = 0.85
 ENUMERATED = 7  # heads up to which all orders of names are tried
 FORMS = ("swap", "centred")
 NOT_NUMBERS = "scores that are not numbers"
@@ -39,29 +82,7 @@ MATRIX += ("claims", "claimed", "note")
 HEADS = ("head", "claims", "n", "prompts", "own", "low", "high", "own_centred", "best")
 HEADS += ("best_centred", "assigned", "right", "beaten_by", "p_adjusted", "label", "note")
 PAIRS = ("head", "other", "claims", "other_claims", "delta", "low", "high", "se", "p")
-PAIRS += ("p_adjusted", "wrong", "power", "note")
-MTMM = ("concept", "other", "n", "prompts", "convergent", "convergent_low", "other_convergent")
-MTMM += ("other_convergent_low", "hetero", "htmt", "htmt_high", "htmt2", "verdict", "note")
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Win rates of heads by criterion, with what their contrasts' intervals need.
-
-    Attributes
-    ----------
-    rate
-        A, shape (…, heads, criteria).
-    covariance
-        Prompt-clustered sampling covariance: ``covariance[…, c, h, d, k]`` is that of A[h, c]
-        and A[k, d]. NaN for a criterion with a single prompt.
-    prompts
-        Of each criterion, shape (criteria,).
-    """
-
-    rate: np.ndarray
-    covariance: np.ndarray
-    prompts: np.ndarray
+PAIRS += ("p_adjusted", "wrong", "power", "mde", "note")
 
 
 @dataclass(frozen=True)
@@ -84,6 +105,10 @@ class LabelCheck:
         Comparisons with a criterion that no tested head claims.
     note
         Why there is no test, or "".
+    mde
+        Of ``p``: how much more than with names dealt at random the heads would have to win on
+        their own criteria, on average, for p < alpha with power .8. NaN without a test or where
+        p can't be that small.
     """
 
     heads: pd.DataFrame
@@ -94,33 +119,10 @@ class LabelCheck:
     smallest_p: float
     left_out: int
     note: str
+    mde: float = np.nan
 
 
 # ---- Tables ----
-
-
-def claims(run: xr.Dataset) -> np.ndarray:
-    """The concept that each head claims, or "": strings, shape (heads,).
-
-    A model that declares concepts is taken at its word for all of its heads; the names are
-    read (``lib.data.concepts.of_head``) only where it declares none at all.
-    """
-    declared = run["head_concept"].values
-    if (declared != "").any():
-        return declared.astype(np.str_)
-    return np.asarray([concepts.of_head(str(name)) for name in run["head"].values], np.str_)
-
-
-def criteria(run: xr.Dataset, aligned: Aligned) -> np.ndarray:
-    """What each comparison is about, shape (comparisons,): its concept, else its criterion."""
-    found: dict[tuple[str, str], str] = {}
-    for pair in set(zip(aligned.criterion.tolist(), aligned.subset.tolist(), strict=True)):
-        try:
-            found[pair] = concepts.of_comparison(run.attrs["dataset"], *pair) or pair[0]
-        except DataError:
-            found[pair] = pair[0]
-    pairs = zip(aligned.criterion.tolist(), aligned.subset.tolist(), strict=True)
-    return np.asarray([found[pair] for pair in pairs], np.str_)
 
 
 def label_matrix(
@@ -221,7 +223,8 @@ def label_check(
         (``other_claims``: the other criterion), ``delta``, ``low`` and ``high`` (each a
         one-sided bound at the level of the pair's Holm step), ``se``, ``p`` (one-sided),
         ``p_adjusted``, ``wrong``, ``power`` (of the first Holm step for a head that wins
-        ½ + ``GAP`` where it belongs and ½ elsewhere, with this many prompts) and ``note``.
+        ½ + ``GAP`` where it belongs and ½ elsewhere, with this many prompts), ``mde`` (the
+        ``delta`` that this step finds with power .8 at this ``se``) and ``note``.
 
     Raises
     ------
@@ -242,9 +245,9 @@ def label_check(
     claimed = list(dict.fromkeys(data.claims[tested].tolist()))
     left_out = int((~np.isin(data.names[data.criterion], claimed)).sum()) if len(data.names) else 0
     if len(claimed) < 2:
-        heads = _heads(data, tested, claimed, _empty(PAIRS), np.empty(0, np.str_), alpha)
+        heads = _heads(data, tested, claimed, empty(PAIRS), np.empty(0, np.str_), alpha)
         return LabelCheck(
-            heads, _empty(PAIRS), len(tested), 0, np.nan, np.nan, left_out, _too_few(claimed)
+            heads, empty(PAIRS), len(tested), 0, np.nan, np.nan, left_out, _too_few(claimed)
         )
     column = np.asarray([data.names.tolist().index(name) for name in claimed])
     own = np.asarray([claimed.index(name) for name in data.claims[tested]])
@@ -261,16 +264,28 @@ def label_check(
     smallest = math.prod(math.factorial(int(k)) for k in np.bincount(own)) / math.factorial(
         len(own)
     )
+    smallest = max(smallest, 1 / (1 + len(orders)))
     return LabelCheck(
         heads,
         pairs,
         len(tested),
         int((assigned == data.claims[tested]).sum()),
         float(names_p(part.rate, own, orders)),
-        max(smallest, 1 / (1 + len(orders))),
+        smallest,
         left_out,
         "",
+        _names_mde(part, own, orders, alpha) if smallest < alpha else np.nan,
     )
+
+
+def _names_mde(part: Moments, own: np.ndarray, orders: np.ndarray, alpha: float) -> float:
+    """Mean win rate on own criteria, above that of dealt names, that ``names_p`` would find."""
+    heads = np.arange(len(own))
+    dealt = part.rate[heads, own[orders]].mean(axis=-1)
+    covariance = part.covariance[own[:, None], heads[:, None], own, heads]
+    se = np.sqrt(max(covariance.sum(), 0)) / len(own)
+    above = np.quantile(dealt, 1 - alpha) - dealt.mean()
+    return float(above + stats.norm.ppf(POWER) * se)
 
 
 def _too_few(claimed: list[str]) -> str:
@@ -334,6 +349,7 @@ def _pairs(data, part: Moments, tested, claimed, own, form, alpha) -> pd.DataFra
             "p_adjusted": adjusted,
             "wrong": adjusted < alpha,
             "power": power,
+            "mde": (stats.t.isf(alpha / len(p), df) + stats.norm.ppf(POWER)) * se,
             "note": "",
         }
     )[list(PAIRS)]
@@ -404,66 +420,7 @@ def _why(data, head: int, claimed: list[str]) -> str:
     return ""
 
 
-def _empty(columns: tuple[str, ...]) -> pd.DataFrame:
-    text = {"head", "criterion", "claims", "other", "other_claims", "concept", "verdict", "note"}
-    kinds = {
-        c: (object if c in text else bool if c in ("wrong", "claimed") else float) for c in columns
-    }
-    return pd.DataFrame({c: pd.Series(dtype=kind) for c, kind in kinds.items()})
-
-
 # ---- Arrays ----
-
-
-def moments(won: np.ndarray, criterion: np.ndarray, prompt: np.ndarray) -> Moments:
-    """Win rates by head and criterion with their prompt-clustered covariance.
-
-    Parameters
-    ----------
-    won
-        1, ½ or 0 for each comparison and head, shape (…, comparisons, heads).
-    criterion
-        Integers from 0 without gaps, shape (comparisons,).
-    prompt
-        Integers, shape (comparisons,). A prompt may have several criteria.
-
-    Notes
-    -----
-    Each prompt's influence on A[h, c] is (its wins − its rows · A[h, c]) / n_c, times
-    √(G/(G − 1)) for the G prompts of the criterion; the covariance is the sum of products
-    over prompts. With one comparison a prompt the variance is p(1 − p)/(n − 1).
-    """
-    order = np.lexsort((prompt, criterion))
-    criterion, prompt, won = criterion[order], prompt[order], won[..., order, :]
-    changed = (np.diff(criterion) != 0) | (np.diff(prompt) != 0)
-    starts = np.concatenate([[0], np.flatnonzero(changed) + 1])
-    size = np.diff([*starts, len(prompt)]).astype(float)
-    totals = np.add.reduceat(won, starts, axis=-2)
-    owner, who = criterion[starts], prompt[starts]
-    n = np.bincount(criterion).astype(float)
-    prompts = np.bincount(owner)
-    first = np.concatenate([[0], np.cumsum(prompts)[:-1]])
-    rate = np.add.reduceat(totals, first, axis=-2) / n[:, None]
-    with np.errstate(divide="ignore"):
-        scale = np.sqrt(prompts / np.where(prompts > 1, prompts - 1, np.nan)) / n
-    influence = (totals - size[:, None] * rate[..., owner, :]) * scale[owner, None]
-    covariance = _covariance(influence, who, first, prompts)
-    return Moments(np.swapaxes(rate, -1, -2), covariance, prompts)
-
-
-def _covariance(influence, who, first, prompts) -> np.ndarray:
-    count, heads = len(prompts), influence.shape[-1]
-    out = np.zeros((*influence.shape[:-2], count, heads, count, heads))
-    spans = [slice(f, f + p) for f, p in zip(first, prompts, strict=True)]
-    for c, d in itertools.combinations_with_replacement(range(count), 2):
-        _, mine, theirs = np.intersect1d(who[spans[c]], who[spans[d]], return_indices=True)
-        if len(mine):
-            left = influence[..., spans[c], :][..., mine, :]
-            right = influence[..., spans[d], :][..., theirs, :]
-            block = np.swapaxes(left, -1, -2) @ right
-            out[..., c, :, d, :] = block
-            out[..., d, :, c, :] = np.swapaxes(block, -1, -2)
-    return out
 
 
 def double_centred(rate: np.ndarray) -> np.ndarray:
@@ -526,269 +483,3 @@ def names_p(rate: np.ndarray, own: np.ndarray, orders: np.ndarray) -> np.ndarray
         sums = rate[..., heads, dealt].sum(axis=-1)
         among += (sums >= observed[..., None] - 1e-9).sum(axis=-1)
     return (1 + among) / (1 + len(orders))
-
-
-def swap_family(own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions i < j of all pairs of heads with different claims."""
-    first, second = np.triu_indices(len(own), 1)
-    differ = own[first] != own[second]
-    return first[differ], second[differ]
-
-
-def centred_family(own: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each head with each criterion that it doesn't claim."""
-    head, criterion = np.divmod(np.arange(len(own) * count), count)
-    differ = own[head] != criterion
-    return head[differ], criterion[differ]
-
-
-def swap_contrasts(part: Moments, own, first, second):
-    """Δ of exchanged names for pairs of heads, its standard error and degrees of freedom.
-
-    Returns
-    -------
-    delta, se, df
-        Shapes (…, pairs).
-
-    Notes
-    -----
-    Δ = (A[i, b] − A[j, b]) + (A[j, a] − A[i, a]), a and b what i and j claim: two means of
-    differences, each of one set of comparisons. As in ``lib.stats.proportions`` a quarter of
-    a prompt that is half +1 and half −1 is added to each variance, so that few unanimous
-    prompts prove nothing; degrees of freedom are Welch's.
-    """
-    eye = np.eye(len(own))
-    toward = eye[first] - eye[second]
-    return _contrasts(part, toward, own[second], own[first])
-
-
-def centred_contrasts(part: Moments, own, head, criterion):
-    """Δ of a head's centred win rate on a criterion and on its own; as ``swap_contrasts``."""
-    toward = np.eye(len(own))[head] - 1 / len(own)
-    return _contrasts(part, toward, criterion, own[head])
-
-
-def _contrasts(part: Moments, weight, gained, lost):
-    """Σ_k w_k (A[k, gained] − A[k, lost]), weights of shape (contrasts, heads)."""
-    gain = (weight * np.swapaxes(part.rate, -1, -2)[..., gained, :]).sum(axis=-1)
-    loss = (weight * np.swapaxes(part.rate, -1, -2)[..., lost, :]).sum(axis=-1)
-    cov = np.moveaxis(part.covariance, -3, -2)  # (…, criterion, criterion, head, head)
-
-    def form(c, d):
-        return np.einsum("ph,...phk,pk->...p", weight, cov[..., c, d, :, :], weight)
-
-    prior = proportions.PSEUDO_CLUSTERS / part.prompts.astype(float) ** 2
-    gains = form(gained, gained) + prior[gained] * (1 + gain**2)
-    losses = form(lost, lost) + prior[lost] * (1 + loss**2)
-    variance = np.maximum(gains + losses - 2 * form(gained, lost), 1e-12)
-    free = part.prompts - 1.0
-    df = (gains + losses) ** 2 / (gains**2 / free[gained] + losses**2 / free[lost])
-    return gain - loss, np.sqrt(variance), df
-
-
-def one_sided(delta: np.ndarray, se: np.ndarray, df: np.ndarray) -> np.ndarray:
-    """P(T ≥ Δ/SE): small when Δ is above 0."""
-    return stats.t.sf(delta / se, df)
-
-
-def holm_levels(p: np.ndarray, alpha: float) -> np.ndarray:
-    """The level at which Holm's procedure tests each p; where it stops, that step's.
-
-    ``p`` lies below its level exactly where its Holm-adjusted p lies below ``alpha``.
-    """
-    rank = np.argsort(np.argsort(p))
-    stop = int((permutation.holm(p) < alpha).sum())
-    return alpha / (len(p) - np.minimum(rank, min(stop, len(p) - 1)))
-
-
-# ---- Several heads of one concept ----
-
-
-def correlations(products: np.ndarray) -> np.ndarray:
-    """r_ij = Σ g_i g_j / √(Σ g_i² Σ g_j²) from sums of products, shape (…, heads, heads)."""
-    spread = np.sqrt(np.diagonal(products, axis1=-2, axis2=-1))
-    return products / (spread[..., :, None] * spread[..., None, :])
-
-
-def htmt(r: np.ndarray, first, second, source=None):
-    """Heterotrait-monotrait ratio of two traits.
-
-    Parameters
-    ----------
-    r
-        Correlations of all heads, shape (…, heads, heads).
-    first, second
-        Positions of the heads of each trait.
-    source
-        Of each head; pairs of one source are left out. Each its own by default.
-
-    Returns
-    -------
-    dict
-        ``hetero`` (mean |r| across traits), ``mono`` and ``mono_other`` (mean r within),
-        ``htmt`` = hetero / √(mono · mono_other), ``htmt2`` (the same with geometric means of
-        |r|), ``defined`` (is every r within a trait above 0?): arrays of the leading shape.
-        Ratios are infinite where the denominator isn't above 0, and NaN without pairs.
-
-    Notes
-    -----
-    Henseler, Ringle and Sarstedt (2015), with absolute heterotrait correlations; HTMT2 is
-    Roemer, Schuberth and Henseler's (2021). Checked against the values of both for
-    HolzingerSwineford1939.
-    """
-    source = np.arange(r.shape[-1]) if source is None else np.asarray(source)
-
-    def chosen(pairs):
-        kept = [(i, j) for i, j in pairs if source[i] != source[j]]
-        i, j = np.asarray(kept, int).reshape(-1, 2).T
-        return r[..., i, j]
-
-    across = np.abs(chosen(itertools.product(first, second)))
-    within = [chosen(itertools.combinations(trait, 2)) for trait in (first, second)]
-    hetero, mono, other = (_mean(values) for values in (across, *within))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low = (mono > 0) & (other > 0)
-        ratio = hetero / np.sqrt(np.where(low, mono * other, np.nan))
-        logs = [_mean(np.log(np.abs(values))) for values in (across, *within)]
-        ratio2 = np.exp(logs[0] - (logs[1] + logs[2]) / 2)
-    known = np.isfinite(hetero) & np.isfinite(mono) & np.isfinite(other)
-    return {
-        "hetero": hetero,
-        "mono": mono,
-        "mono_other": other,
-        "htmt": np.where(known & ~low, np.inf, ratio),
-        "htmt2": ratio2,
-        "defined": known & (within[0] > 0).all(axis=-1) & (within[1] > 0).all(axis=-1),
-    }
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    return values.mean(axis=-1) if values.shape[-1] else np.full(values.shape[:-1], np.nan)
-
-
-def sources(heads: np.ndarray) -> np.ndarray:
-    """Where each head's ratings come from: its name up to the first dash."""
-    return np.asarray([str(name).split("-")[0] for name in heads], np.str_)
-
-
-def mtmm(
-    run: xr.Dataset,
-    comparisons: pd.DataFrame | None = None,
-    *,
-    source: np.ndarray | None = None,
-    alpha: float = 0.05,
-    draws: int = 2000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Do heads of one concept from several sources agree, more than with other concepts?
-
-    Parameters
-    ----------
-    run
-        A Run.
-    comparisons
-        As in ``items.comparisons``; the run's own by default.
-    source
-        Of each head; ``sources`` of their names by default.
-    alpha
-        One-sided level of each bound, uncorrected.
-    draws, seed
-        Of the bootstrap over prompts.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a pair of claimed concepts of which at least one has heads from two sources:
-        ``concept``, ``other``, ``n``, ``prompts``; ``convergent`` (mean r of gaps within the
-        concept) with its lower bound ``convergent_low``, the same for the ``other``;
-        ``hetero`` (mean |r| across), ``htmt`` with its upper bound ``htmt_high``, ``htmt2``;
-        ``verdict`` and ``note``. Verdicts: ``undefined`` (a concept with heads of one source
-        only, a single prompt, or an r within a concept that isn't above 0), ``convergent and
-        discriminant``
-        (both lower bounds above 0, the upper bound of HTMT below .85), ``convergent``
-        (both lower bounds above 0), else ``not shown``.
-
-    Notes
-    -----
-    Correlations are of gaps, uncentred: which side of a pair is written first says nothing.
-    Heads without numbers or whose gaps are all 0 are left out.
-    """
-    aligned = align(run, comparisons)
-    scores = run["score"].values.astype(float)
-    gaps = scores[aligned.better] - scores[aligned.worse]
-    claim = claims(run)
-    with np.errstate(invalid="ignore"):
-        usable = np.isfinite(gaps).all(axis=0) & (gaps != 0).any(axis=0) & (claim != "")
-    kept = np.flatnonzero(usable) if len(gaps) else np.empty(0, int)
-    source = (sources(run["head"].values) if source is None else np.asarray(source))[kept]
-    traits = {name: np.flatnonzero(claim[kept] == name) for name in dict.fromkeys(claim[kept])}
-    several = {name: len(set(source[rows])) > 1 for name, rows in traits.items()}
-    wanted = [(a, b) for a, b in itertools.combinations(traits, 2) if several[a] or several[b]]
-    if not wanted:
-        return _empty(MTMM)
-    products = _products(gaps[:, kept], aligned.prompt)
-    r = correlations(products.sum(axis=0))
-    resampled = correlations(_resampled(products, draws, seed))
-    counts = {"n": len(gaps), "prompts": len(products)}
-    rows = []
-    for a, b in wanted:
-        found = htmt(r, traits[a], traits[b], source)
-        again = htmt(resampled, traits[a], traits[b], source)
-        low = [np.quantile(again[k], alpha) for k in ("mono", "mono_other")]
-        high = np.quantile(again["htmt"], 1 - alpha, method="higher")
-        single = [name for name in (a, b) if not several[name]]
-        verdict, note = _convergence(found, low, high, single, len(products))
-        defined = verdict != "undefined"
-        rows.append(
-            {
-                "concept": a,
-                "other": b,
-                **counts,
-                "convergent": float(found["mono"]),
-                "convergent_low": low[0],
-                "other_convergent": float(found["mono_other"]),
-                "other_convergent_low": low[1],
-                "hetero": float(found["hetero"]),
-                "htmt": float(found["htmt"]) if defined else np.nan,
-                "htmt_high": high if defined and np.isfinite(high) else np.nan,
-                "htmt2": float(found["htmt2"]) if defined else np.nan,
-                "verdict": verdict,
-                "note": note,
-            }
-        )
-    return pd.DataFrame(rows)[list(MTMM)]
-
-
-def _convergence(found, low, high, single: list[str], prompts: int) -> tuple[str, str]:
-    if single:
-        return "undefined", f"{' and '.join(single)}: heads of one source only"
-    if prompts < 2:
-        return "undefined", "a single prompt"
-    if not np.isfinite(found["hetero"]):
-        return "undefined", "no pair across the concepts has different sources"
-    if not found["defined"]:
-        return "undefined", "heads of one concept don't correlate above 0"
-    if min(low) <= 0:
-        return "not shown", ""
-    if high < DISCRIMINANT:
-        return "convergent and discriminant", ""
-    return "convergent", ""
-
-
-def _products(gaps: np.ndarray, prompt: np.ndarray) -> np.ndarray:
-    """Sums of products of gaps by prompt, shape (prompts, heads, heads)."""
-    _, prompt = np.unique(prompt, return_inverse=True)
-    scaled = gaps / np.sqrt((gaps**2).mean(axis=0))
-    return proportions.by_cluster(scaled[:, :, None] * scaled[:, None, :], prompt)[0]
-
-
-def _resampled(products: np.ndarray, draws: int, seed: int) -> np.ndarray:
-    generator = np.random.default_rng(seed)
-    n, heads = products.shape[0], products.shape[1]
-    flat = products.reshape(n, -1)
-    out = np.empty((draws, flat.shape[1]))
-    step = max(1, 4_000_000 // n)
-    for start in range(0, draws, step):
-        stop = min(draws, start + step)
-        out[start:stop] = generator.multinomial(n, np.full(n, 1 / n), size=stop - start) @ flat
-    return out.reshape(draws, heads, heads)

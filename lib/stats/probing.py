@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, stats
 from scipy.special import expit
 from sklearn.model_selection import GroupKFold
 
@@ -226,3 +226,51 @@ def held_out_residual(
         slope = slopes(values[fold.outer.fit_rows], length[fold.outer.fit_rows])
         out[rows] = values[rows] - length[rows, None] * slope
     return out
+
+
+def flips(item: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    """A random sign for each item, shape (comparisons, draws)."""
+    single = np.unique(item, return_inverse=True)[1]
+    drawn = np.random.default_rng([seed, 2]).random((single.max() + 1, draws))
+    return np.where(drawn < 0.5, -1.0, 1.0)[single]
+
+
+def beyond(found: float, flipped: np.ndarray) -> float:
+    """One-sided p of an accuracy among those of the same pipeline under flipped signs.
+
+    Held-out accuracies of one fold are not independent: what one fold lacks, the others
+    have. Under no concept they vary more than a binomial, which would be found above ½ in
+    up to 7% of null worlds where 2.5% are meant. Flipped draws vary alike: if no concept is
+    there, found and F flipped accuracies are exchangeable, and about normal, so
+    (found − mean)/(sd·√(1 + 1/F)) is t on F − 1 degrees of freedom. One-sided, since a probe
+    that is wrong on held-out prompts has found nothing.
+    """
+    scale = spread(flipped)
+    if np.isnan(scale):
+        return np.nan
+    if scale == 0:
+        return 0.0 if found > flipped.mean() else 1.0
+    return float(stats.t.sf((found - flipped.mean()) / scale, len(flipped) - 1))
+
+
+def spread(flipped: np.ndarray) -> float:
+    """sd·√(1 + 1/F) of F flipped accuracies, what ``beyond`` measures in; NaN below two."""
+    draws = len(flipped)
+    return float(flipped.std(ddof=1) * np.sqrt(1 + 1 / draws)) if draws > 1 else np.nan
+
+
+def detectable(scale: np.ndarray, draws: int, alpha: float, power: float) -> np.ndarray:
+    """Accuracy above chance that ``beyond`` would find at level ``alpha`` with this power.
+
+    Parameters
+    ----------
+    scale
+        From ``spread``, of ``draws`` flipped accuracies.
+
+    Notes
+    -----
+    (t₁₋α + z_power) · scale, t on ``draws`` − 1 degrees of freedom.
+    """
+    if draws < 2:
+        return np.full(np.shape(scale), np.nan)
+    return (stats.t.isf(alpha, draws - 1) + stats.norm.ppf(power)) * scale

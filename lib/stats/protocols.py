@@ -16,10 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.stats import norm
 
 from lib.errors import DataError
 from lib.extraction.run import Aligned, align
-from lib.stats import proportions
+from lib.stats import permutation, proportions
+from lib.stats.winrates import POWER
 
 SCALES = ("logit", "win rate")
 COMPONENTS = ("head", "protocol", "interaction")
@@ -40,9 +42,9 @@ KINDS = {
     "stimuli/probes": "targeted",
 }
 MATRIX = ("protocol", "kind", "head", "n", "prompts", "wins", "ties", "losses", "win_rate")
-MATRIX += ("low", "high", "logit", "note")
+MATRIX += ("low", "high", "p", "p_adjusted", "mde", "logit", "note")
 PARTS = ("scale", "component", "estimate", "low", "high", "share", "share_low", "share_high")
-PARTS += ("found", "naive", "naive_share", "sampling", "heads", "protocols", "note")
+PARTS += ("found", "mde", "naive", "naive_share", "sampling", "heads", "protocols", "note")
 
 
 def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.DataFrame:
@@ -61,7 +63,9 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
         One row a protocol and head that all runs have: ``protocol``, ``kind`` (holistic,
         structured, targeted or ""), ``head``, ``n``, ``prompts``, ``wins``, ``ties``,
         ``losses``, ``win_rate`` (ties half), ``low`` and ``high``
-        (``lib.stats.proportions.wilson``), ``logit`` of (wins + ½)/(n + 1), ``note``.
+        (``lib.stats.proportions.wilson``), ``p`` (exact sign-flip on prompts, against ½),
+        ``p_adjusted`` (Holm over all cells with a p), ``mde`` (distance from ½ found with power
+        .8 at the family's first step), ``logit`` of (wins + ½)/(n + 1), ``note``.
 
     Raises
     ------
@@ -74,7 +78,11 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
             interval = proportions.wilson(cell.totals, cell.sizes, 1 - alpha)
         n = cell.sizes.sum()
         wins, ties = (cell.sign > 0).sum(axis=0), (cell.sign == 0).sum(axis=0)
+        net = 2 * cell.totals - cell.sizes[:, None]
+        tested = len(cell.sizes) > 1
         rates = {
+            "p": np.where(cell.tied, np.nan, permutation.sign_flip(net)) if tested else np.nan,
+            "se": interval.se if tested else np.nan,
             "wins": wins,
             "ties": ties,
             "losses": n - wins - ties,
@@ -96,7 +104,11 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
                 }
             )
         )
-    return pd.concat(rows, ignore_index=True)[list(MATRIX)]
+    table = pd.concat(rows, ignore_index=True)
+    table["p_adjusted"] = permutation.holm(table["p"].to_numpy(float))
+    m = max(1, int(table["p"].notna().sum()))
+    table["mde"] = (norm.ppf(1 - alpha / (2 * m)) + norm.ppf(POWER)) * table["se"]
+    return table[list(MATRIX)]
 
 
 def variance_components(
@@ -119,7 +131,8 @@ def variance_components(
         One row a scale (``logit``, ``win rate``) and component (``head``, ``protocol``,
         ``interaction``, ``total``): ``estimate`` (may be below 0) with ``low`` and ``high``,
         ``share`` of the total with its bounds (NaN when the total isn't above 0),
-        ``found`` (is ``low`` above 0? An interaction only when it is on both scales),
+        ``found`` (is ``low`` above 0? An interaction only when it is on both scales), ``mde``
+        (the component that this would have been found of with power .8, to first order),
         ``naive`` and ``naive_share`` (sampling noise not taken out), ``sampling`` (what was
         taken out), ``heads``, ``protocols`` and ``note``.
 
@@ -352,6 +365,7 @@ def _on_scale(data: _Totals, resampled, scale: str, alpha: float) -> pd.DataFram
             "share_low": [*bounds[0], np.nan],
             "share_high": [*bounds[1], np.nan],
             "found": low > ROUNDING,
+            "mde": (norm.ppf(1 - alpha / 2) + norm.ppf(POWER)) * _with_total(draws).std(axis=0),
             "naive": _with_total(raw),
             "naive_share": [*_shares(raw), 1.0],
             "sampling": _with_total(removed),

@@ -21,6 +21,7 @@ from lib.errors import ModelError
 
 INTERVALS = ("cross_validated", "held_out")
 NO_CARD = "this model carries no card of scores"
+NO_GATE = "this model has no gate"
 
 
 def norms(weight: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
@@ -183,7 +184,8 @@ def combined(card: Mapping) -> pd.DataFrame:
     columns = ["rule", "score", "low", "high", "rows", "note"]
     entry = card.get("gate", {})
     if "held_out" not in entry:
-        return pd.DataFrame([{"note": NO_CARD}], columns=columns)
+        note = NO_GATE if card.get("heads") else NO_CARD
+        return pd.DataFrame([{"note": note}], columns=columns)
     named = {
         "gate": "held_out",
         "gate, not debiased": "held_out_without_debiasing",

@@ -88,6 +88,7 @@ def small_book(tmp_path_factory):
         shutil.copy(paths.ROOT / "_config.yml", root)
         shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
         (root / "book" / "_static" / "vega.js").write_text(theme.vega_bundle())
+        shutil.copy(paths.BOOK / "references.bib", root / "book")
         (root / "book" / "index.md").write_text(index)
         for place, executed in pages.items():
             target = root / "book" / "results" / f"{place}.ipynb"

@@ -201,6 +201,7 @@ def small_checkout(tmp_path_factory):
         shutil.copy(paths.ROOT / name, root)
     shutil.copytree(paths.NOTEBOOKS, root / "notebooks")
     shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
+    shutil.copy(paths.BOOK / "references.bib", root / "book")
     (root / "book" / "index.md").write_text("# A small book\n\nNothing yet.\n")
     (root / "audit.yml").write_text("audits: []\n")
 

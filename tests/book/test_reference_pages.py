@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shlex
@@ -66,7 +67,8 @@ def commands(text):
     """Lines of the shell blocks, without what they write to files."""
     for language, body, _ in blocks(text):
         if language == "sh":
-            yield from re.sub(r"^cat > .*?^END\n", "", body, flags=re.DOTALL | re.M).splitlines()
+            body = re.sub(r"^cat > .*?^END\n", "", body, flags=re.DOTALL | re.MULTILINE)
+            yield from body.replace("\\\n", " ").splitlines()
 
 
 # ---- References ----
@@ -112,11 +114,24 @@ def test_names_in_the_text_are_there(name):
             found = getattr(found, part)
 
 
+def test_functions_named_alone_are_in_the_module_of_their_section():
+    found = 0
+    for text in METHODS.split("\n## ")[2:]:
+        named = re.findall(r"\(`([a-z_]+)`\)", text)
+        if named:
+            module = importlib.import_module(re.search(r"`(lib\.stats\.\w+)`", text)[1])
+            assert all(callable(getattr(module, name)) for name in named)
+            found += len(named)
+    assert found
+
+
 @EACH
 def test_files_in_the_text_are_there(name):
     made = {"audit.local.yml", *files(TEXTS[name])}
     made |= {path for path in re.findall(r"`([\w/.-]+\.ipynb)` has these cells", TEXTS[name])}
-    named = re.findall(r"`((?:lib|tests|bench|book|notebooks)/[\w/.-]+|\w+\.\w+\.yml)`", TEXTS[name])
+    named = re.findall(
+        r"`((?:lib|tests|bench|book|notebooks)/[\w/.-]+|\w+\.\w+\.yml)`", TEXTS[name]
+    )
     assert [path for path in named if not (paths.ROOT / path).exists()] == [
         path for path in named if path in made
     ]
@@ -137,7 +152,8 @@ def test_every_formula_can_be_drawn():
     for name, text in PAGES.items():
         prose = FENCE.sub("", text)
         for tex in re.findall(r"\$\$(.+?)\$\$", prose, re.DOTALL):
-            assert "<math" in mathml.mathml(tex, display=True), name
+            drawn = mathml.mathml(tex, display=True)
+            assert "<math" in drawn and "<mi>&amp;" not in drawn and "<mo>&amp;" not in drawn, name
         for tex in re.findall(r"\$([^$]+)\$", re.sub(r"\$\$.+?\$\$", "", prose, flags=re.DOTALL)):
             assert "<math" in mathml.mathml(tex), name
             found += 1
@@ -196,6 +212,12 @@ def test_a_term_is_defined_once_and_each_that_is_used_is_defined():
     assert used and used <= set(terms())
 
 
+def test_the_memory_that_the_readme_tells_was_measured():
+    place = re.search(r"took ([\d.]+) GiB at its peak \(`([\w/.]+)`\)", README)
+    measured = json.loads((paths.ROOT / place[2]).read_text(encoding="utf-8"))
+    assert float(place[1]) == measured["peak_memory_gib"]
+
+
 # ---- Commands ----
 
 
@@ -220,12 +242,18 @@ MAKEFILE = (paths.ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_every_committed_run_has_its_command():
+    (body,) = (
+        body
+        for _, body, _ in blocks(PAGES["reproduce.md"])
+        if "book/runs/" in body and "extract" in body
+    )
+    # What the shell makes of the loops, without running any of it.
+    script = body.replace(".venv/bin/python -m lib", "echo")
+    lines = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True)
     told = {}
-    for line in commands(PAGES["reproduce.md"]):
-        if "--out book/runs/" in line:
-            words = shlex.split(line)
-            options = shell._parser().parse_args(words[words.index("lib") + 1 :])
-            told[options.out] = options
+    for line in lines.stdout.splitlines():
+        options = shell._parser().parse_args(shlex.split(line))
+        told[options.out] = options
     runs = {run.folder: run for run in plan.read(local=False).runs if run.committed}
     assert set(told) == set(runs)
     for folder, run in runs.items():
@@ -298,7 +326,7 @@ def test_a_dataset_is_added_by_following_the_page(checkout):
 def test_an_analysis_is_added_by_following_the_page(checkout):
     text = PAGES["how-to/add-an-analysis.md"]
     cells, marks = [], {"tags": ["hide-input"]}
-    for language, body, _ in blocks(text.split("has these cells")[1].split("\n## ")[0]):
+    for language, body, _ in blocks(text.split("has these cells")[1].split("\n## 6")[0]):
         if language == "markdown":
             cells.append(nbformat.v4.new_markdown_cell(body.strip()))
         else:

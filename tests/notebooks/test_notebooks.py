@@ -15,8 +15,10 @@ NAMES = plan.notebooks()
 def test_it_declares_its_parameters_with_meanings(name):
     declared = pages.declared(name)
     assert "tables" in declared
-    # A page reads a run, runs, or the tables of other pages; calibration makes its own worlds.
-    reads = [{"model", "dataset", "run"}, {"model", "runs"}, {"results"}, {"draws"}]
+    # A page reads a run, runs, the tables of other pages or measurements; calibration makes its
+    # own worlds.
+    reads = [{"model", "dataset", "run"}, {"model", "runs"}, {"results"}, {"measurements"}]
+    reads += [{"draws"}]
     assert any(names <= set(declared) for names in reads)
     assert all(parameter.meaning for parameter in declared.values())
 

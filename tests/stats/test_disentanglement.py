@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pingouin
 import pytest
 from scipy import stats as scipy_stats
 from scipy.cluster import hierarchy
@@ -12,6 +13,8 @@ from scipy.spatial.distance import squareform
 from lib.planted import disentanglement as planted
 from lib.planted import make_run
 from lib.stats import disentanglement as dis
+from lib.stats.linkage import best_jaccard
+from lib.stats.parallel import permuted_correlations
 
 HAND = np.array([[3.0, 1.0], [1.0, 2.0], [6.0, 5.0], [4.0, 8.0], [2.0, 0.0], [2.0, 2.0]])
 
@@ -185,7 +188,7 @@ def test_the_null_keeps_each_heads_variance_and_moves_only_like_prompts():
     run = make_run(HAND, prompt=[0, 0, 1])
     scores = dis.prepare(run)
     values = scores.z[None, :, :2] / np.sqrt(5)
-    r = dis._permuted_correlations(values, scores, 200, 0)[0]
+    r = permuted_correlations(values, scores.start, scores.size, 200, 0)[0]
     assert r[:, 0, 0] == pytest.approx(1) and r[:, 1, 1] == pytest.approx(1)
     # prompts of sizes 4 and 2 can't trade places: 4·2 rotations of one head, as many of the other
     assert len(np.unique(r[:, 0, 1].round(9))) <= 8
@@ -232,7 +235,7 @@ def test_copies_are_one_cluster_in_every_resample_and_drawn_side_by_side():
 
 def test_jaccard_by_hand():
     """Clusters {0, 1} and {2}; found again as {0}, {1, 2}: ½ and ½."""
-    found = dis._jaccard(np.array([0, 0, 1]), np.array([[0, 1, 1]]))
+    found = best_jaccard(np.array([0, 0, 1]), np.array([[0, 1, 1]]))
     assert found == pytest.approx(np.array([[0.5, 0.5]]))
 
 
@@ -280,3 +283,88 @@ def test_two_heads_have_a_correlation_and_no_cophenetic_one():
     assert overview.loc["within", "heads"] == 2
     assert np.isnan(overview.loc["within", "cophenetic"])
     assert overview.loc["within", "note"] == ""
+
+
+# ---- Sizes ----
+
+
+def test_sizes_are_those_of_the_pairs_with_an_interval_around_the_truth():
+    """A general factor at .5 of three-fold pairs: |r| known from a very large sample."""
+    many = dis.sizes(planted.blocks_world(pairs=20_000, general=0.3, seed=9), draws=2)
+    truth = many.set_index("kind")
+    run = planted.blocks_world(pairs=400, general=0.3)
+    table = dis.sizes(run, draws=400).set_index("kind")
+    pairs = dis.disentanglement(run, draws=2)
+    for kind in dis.KINDS:
+        row, r = table.loc[kind], pairs.loc[pairs["kind"] == kind, "r"]
+        assert row["mean_abs_r"] == pytest.approx(r.abs().mean())
+        assert row["effective"] == pytest.approx(dis.participation_ratio(r))
+        assert row["mean_low"] < truth.loc[kind, "mean_abs_r"] < row["mean_high"]
+        assert row["effective_low"] < truth.loc[kind, "effective"] < row["effective_high"]
+
+
+def test_unrelated_heads_may_be_as_many_as_they_are_counted():
+    """What noise adds to Σr² is taken out: 10 heads, though the ratio itself says fewer."""
+    table = dis.sizes(planted.independent_world(pairs=100), draws=400).set_index("kind")
+    assert table.loc["within", "effective"] < 9.6
+    assert table.loc["within", "effective_high"] == pytest.approx(10, abs=0.1)
+
+
+def test_intervals_of_sizes_cover():
+    truth = dis.sizes(planted.blocks_world(pairs=20_000, general=0.3, seed=9), draws=2)
+    truth = truth.set_index("kind")
+    hits = dict.fromkeys(dis.KINDS, 0)
+    for seed in range(40):
+        run = planted.blocks_world(pairs=200, general=0.3, seed=seed)
+        table = dis.sizes(run, draws=200, seed=seed).set_index("kind")
+        for kind in dis.KINDS:
+            low, high = table.loc[kind, ["effective_low", "effective_high"]]
+            hits[kind] += low <= truth.loc[kind, "effective"] <= high
+    for count in hits.values():
+        assert scipy_stats.binomtest(count, 40).proportion_ci(0.99).high >= 0.95
+
+
+@pytest.mark.parametrize("shape", [(40, 1), (2, 2)])
+def test_without_two_heads_sizes_say_so(shape):
+    table = dis.sizes(make_run(np.random.default_rng(0).standard_normal(shape)), draws=20)
+    assert table["mean_abs_r"].isna().all()
+    assert set(table["note"]) == {"no two heads to compare"}
+
+
+def test_the_overview_tells_from_where_on_a_factor_would_count():
+    *tables, _ = whole(planted.blocks_world())
+    found = tables[3]
+    row = dis.overview(*tables).set_index("kind").loc["within"]
+    eigen = found[(found["kind"] == "within") & ~found["kept"]].iloc[0]
+    assert row["next"] == eigen["share"] <= row["next_needed"]
+    assert row["next_needed"] == pytest.approx(eigen["threshold"] / row["heads"])
+    assert np.isnan(row["mean_low"])
+
+
+# ---- Against an independent library ----
+
+
+def test_levels_agree_with_pingouins_intraclass_correlation():
+    """ICC1 is the between-item share of variance: between / (between + within)."""
+    run = planted.levels_world(pairs=40)
+    found = dis.components(dis.prepare(run))
+    between, within = (found[kind][0, 0, 0] for kind in ("between", "within"))
+    long = pd.DataFrame(
+        {
+            "item": run["item_of_response"].values,
+            "slot": run["slot"].values,
+            "score": run["score"].values[:, 0].astype(float),
+        }
+    )
+    table = pingouin.intraclass_corr(long, targets="item", raters="slot", ratings="score")
+    expected = table["ICC"].iloc[0]
+    assert between / (between + within) == pytest.approx(expected)
+
+
+def test_length_partialled_correlations_are_pingouins():
+    run = planted.length_world(pairs=60)
+    found = dis.partial_correlation(dis.components(dis.prepare(run))["pooled"])[0, 0, 1]
+    frame = pd.DataFrame(run["score"].values[:, :2].astype(float), columns=["one", "other"])
+    frame["length"] = np.log(run["n_response_tokens"].values)
+    expected = pingouin.partial_corr(frame, "one", "other", covar="length")["r"].iloc[0]
+    assert found == pytest.approx(expected)

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy import linalg
+from scipy import stats as scipy_stats
 
 from lib.errors import DataError
 from lib.planted import geometry as planted
@@ -201,7 +202,7 @@ def test_the_mantel_p_is_that_of_all_orders():
         np.corrcoef(one[i, j], other[np.ix_(o, o)][i, j])[0, 1]
         for o in map(list, itertools.permutations(range(5)))
     ]
-    statistic, p, smallest = geo.mantel_test(one, other)
+    statistic, p, smallest, _ = geo.mantel_test(one, other)
     assert statistic == pytest.approx(null[0])
     assert p == pytest.approx(np.mean(np.abs(null) >= abs(null[0]) - 1e-12))
     assert smallest == 1 / 120
@@ -315,3 +316,34 @@ def test_weights_of_another_model_are_refused():
     world.weight[0, 0] = np.nan
     with pytest.raises(DataError, match="NaN"):
         geo.identity(world.run, world.weight)
+
+
+# ---- What would have been found ----
+
+
+def test_few_columns_stand_for_many_features():
+    """The measures of matrices of 19 × 300 and of their turned forms are drawn alike."""
+    generator = np.random.default_rng(7)
+    turned = geo.random_heads(generator, 2000, (6, 300), 10)
+    assert turned.shape == (2000, 6, 16)
+    whole = generator.standard_normal((2000, 6, 300))
+    one = geo.shape_of(turned, np.eye(10, 16))
+    other = geo.shape_of(whole, np.eye(10, 300))
+    for name in set(one) - {"k90"}:
+        assert scipy_stats.ks_2samp(one[name], other[name]).pvalue > 1e-4, name
+
+
+def test_little_room_is_drawn_as_it_is():
+    assert geo.random_heads(np.random.default_rng(0), 3, (4, 9), 6).shape == (3, 4, 9)
+
+
+def test_what_mantels_test_would_find_is_beyond_its_95th_percentile():
+    generator = np.random.default_rng(8)
+    one, other = (np.corrcoef(generator.standard_normal((7, 9))) for _ in range(2))
+    i, j = np.triu_indices(7, 1)
+    null = [
+        np.corrcoef(one[i, j], other[np.ix_(o, o)][i, j])[0, 1]
+        for o in map(list, itertools.permutations(range(7)))
+    ]
+    mde = geo.mantel_test(one, other)[3]
+    assert mde == pytest.approx(np.quantile(np.abs(null), 0.95) + 0.8416 * np.std(null), abs=1e-3)

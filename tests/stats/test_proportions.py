@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from lib.planted import wins
-from lib.stats.proportions import bootstrap, by_cluster, wilson
+from lib.stats.proportions import bootstrap, by_cluster, clustered, wilson
 
 WORLDS = 2000
 
@@ -181,3 +182,17 @@ def test_the_bootstrap_is_seeded():
     totals = np.arange(20.0).reshape(20, 1) % 7
     draws = [bootstrap(totals, np.full(20, 6.0), 200, seed) for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2]
+
+
+def test_clustered_mean_agrees_with_statsmodels():
+    generator = np.random.default_rng(6)
+    cluster = np.repeat(np.arange(40), 3)
+    values = generator.standard_normal(120) + np.repeat(generator.standard_normal(40), 3)
+    found = clustered(values, cluster)
+    model = sm.OLS(values, np.ones(120)).fit(
+        cov_type="cluster", cov_kwds={"groups": cluster, "use_correction": False}
+    )
+    assert found.estimate == pytest.approx(model.params[0])
+    assert found.se == pytest.approx(model.bse[0] * np.sqrt(40 / 39))
+    assert clustered(np.zeros(6), np.arange(6)).p == 1.0
+    assert np.isnan(clustered(np.ones(4), np.zeros(4, int)).p), "one prompt tells nothing"

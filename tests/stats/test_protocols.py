@@ -8,6 +8,7 @@ import pytest
 from scipy import stats as scipy_stats
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
+from statsmodels.stats.multitest import multipletests
 
 from lib.errors import DataError
 from lib.planted.protocols import cell_logits, protocol_world
@@ -280,3 +281,42 @@ def test_sources_say_what_was_compared():
     assert table[["dataset", "kind", "items", "prompts"]].values.tolist() == [
         ["llmbar", "structured", 10, 10]
     ]
+
+
+# ---- Tests of cells ----
+
+
+def test_cells_are_tested_exactly_and_corrected_together():
+    runs = [
+        run_of({"a": 40, "b": 30}, 60, "llmbar"),
+        run_of({"a": 12, "b": 19}, 20, "xstest"),
+    ]
+    table = protocols.protocol_matrix(runs).set_index(["protocol", "head"])
+    expected = [
+        scipy_stats.binomtest(w, n).pvalue for w, n in ((40, 60), (30, 60), (12, 20), (19, 20))
+    ]
+    assert table["p"].tolist() == pytest.approx(expected)
+    adjusted = multipletests(expected, method="holm")[1]
+    assert table["p_adjusted"].tolist() == pytest.approx(adjusted)
+    # (z of .05/8 two-sided for 4 tests + z of .8) · SE, of about √(.25/60)
+    assert table.loc[("llmbar", "b"), "mde"] == pytest.approx((2.498 + 0.842) * 0.0645, rel=0.03)
+
+
+def test_a_cell_of_ties_or_of_no_numbers_is_no_test():
+    gaps = np.column_stack([np.zeros(9), np.full(9, np.nan), np.ones(9)])
+    table = protocols.protocol_matrix([from_gaps(gaps, "llmbar", heads=["ties", "nan", "wins"])])
+    table = table.set_index("head")
+    assert np.isnan(table.loc["ties", "p"]) and np.isnan(table.loc["nan", "p"])
+    assert table.loc["wins", "p_adjusted"] == table.loc["wins", "p"] == pytest.approx(2 / 2**9)
+
+
+def test_a_component_that_large_would_have_been_found():
+    """Of worlds whose interaction is what the zero world says it would find, most show it."""
+    mde = parts(protocol_world("zero", prompts=100)).loc["interaction", "mde"]
+    found = [
+        parts(protocol_world("interaction", prompts=100, sd=np.sqrt(mde), seed=seed)).loc[
+            "interaction", "found"
+        ]
+        for seed in range(12)
+    ]
+    assert sum(found) >= 7

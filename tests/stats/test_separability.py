@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
-from scipy import stats as scipy_stats
 
 from lib.errors import ParameterError
 from lib.planted import make_run
 from lib.planted.separability import CONCEPT, separability_world
 from lib.stats import probing, separability
-from lib.stats.separability import VERDICTS, ceiling, clustered, learning_curve, probes, readout
+from lib.stats.separability import VERDICTS, ceiling, learning_curve, probes, readout
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +60,10 @@ def test_null_worlds_are_found_no_more_often_than_the_level_says():
     labels = np.where(generator.random((300, 400)) < 0.5, -1.0, 1.0)
     prepared = probing.prepare(difference, np.arange(300))
     rate = probing.right(probing.cross_margins(prepared, labels)[0], labels).mean(axis=0)
-    p = [separability._beyond(rate[i], np.roll(rate, -i)[1:21]) for i in range(400)]
+    p = [probing.beyond(rate[i], np.roll(rate, -i)[1:21]) for i in range(400)]
     # 99.9% binomial bound of 400 draws at .05
     assert (np.asarray(p) < 0.05).mean() < 0.084
     assert rate.std() > 1.05 * 0.5 / np.sqrt(300), "which is why no binomial is used"
-
-
-def test_an_accuracy_among_its_controls_is_a_t_test():
-    # mean .5, sd .1, three draws: t = .3/(.1·√(4/3)) on 2 df
-    expected = scipy_stats.t.sf(0.3 / (0.1 * np.sqrt(4 / 3)), 2)
-    assert separability._beyond(0.8, np.asarray([0.4, 0.5, 0.6])) == pytest.approx(expected)
-    assert np.isnan(separability._beyond(0.8, np.asarray([0.5]))), "no control, no test"
 
 
 def test_the_interval_of_a_probe_holds_the_accuracy_that_was_planted():
@@ -133,20 +124,6 @@ def test_kinds_of_prompt_get_balanced_signs():
     )
     assert np.abs(signs.sum(axis=0)).max() <= 10, "never more than the largest kind apart"
     assert len(np.unique(signs, axis=1).T) > 2, "and they are drawn"
-
-
-def test_clustered_mean_agrees_with_statsmodels():
-    generator = np.random.default_rng(6)
-    cluster = np.repeat(np.arange(40), 3)
-    values = generator.standard_normal(120) + np.repeat(generator.standard_normal(40), 3)
-    found = clustered(values, cluster)
-    model = sm.OLS(values, np.ones(120)).fit(
-        cov_type="cluster", cov_kwds={"groups": cluster, "use_correction": False}
-    )
-    assert found.estimate == pytest.approx(model.params[0])
-    assert found.se == pytest.approx(model.bse[0] * np.sqrt(40 / 39))
-    assert clustered(np.zeros(6), np.arange(6)).p == 1.0
-    assert np.isnan(clustered(np.ones(4), np.zeros(4, int)).p), "one prompt tells nothing"
 
 
 # As published.
@@ -256,13 +233,6 @@ def test_a_criterion_that_no_head_claims_says_so():
     row = readout(run).iloc[0]
     assert (row["note"], row["verdict"], row["head"]) == ("no head claims it", "undefined", "")
     assert row["probe"] > 0.7
-
-
-def test_set_and_subset_name_the_concept():
-    assert separability._concept("rm-bench", "safety", "safety-response") == "helpfulness"
-    assert separability._concept("hh-rlhf/harmless-base", "harmless", "any") == "safety"
-    assert separability._concept("file:x.jsonl", "my own", "all") == "my own"
-    assert separability._concept("planted/any", "taste", "all") == "taste"
 
 
 def test_an_unknown_world_is_an_error():

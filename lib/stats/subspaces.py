@@ -1,0 +1,154 @@
+"""Head matrices as subspaces, on arrays: spectra, angles, principal directions, Mantel's test."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from scipy.stats import norm
+
+from lib.stats.winrates import POWER
+
+CHUNK = 4_000_000
+
+
+def random_heads(
+    generator: np.random.Generator, draws: int, shape: tuple[int, int], many: int
+) -> np.ndarray:
+    """Gaussian head matrices, turned so that few columns hold all that measures depend on.
+
+    Parameters
+    ----------
+    shape
+        Heads and features of the matrices that are drawn.
+    many
+        Size of the subspace that heads are compared with: by symmetry, that of the first
+        ``many`` features.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (draws, heads, many + heads), or (draws, heads, features) where that is smaller.
+
+    Notes
+    -----
+    A rotation of the other features changes neither inner products of heads nor their
+    projections on the subspace, and makes those columns the triangular factor of a Wishart
+    matrix: χ on the diagonal, normals below (Bartlett 1933). So thousands of features cost no
+    more than dozens.
+    """
+    heads, features = shape
+    rest = features - many
+    if rest <= heads:
+        return generator.standard_normal((draws, heads, features))
+    drawn = generator.standard_normal((draws, heads, many + heads))
+    factor = np.tril(drawn[:, :, many:], -1)
+    own = np.arange(heads)
+    factor[:, own, own] = np.sqrt(generator.chisquare(rest - own, (draws, heads)))
+    drawn[:, :, many:] = factor
+    return drawn
+
+
+def shape_of(weight: np.ndarray, basis: np.ndarray) -> dict[str, np.ndarray]:
+    """Published measures of many head matrices at once.
+
+    Parameters
+    ----------
+    weight
+        Shape (draws, heads, features).
+    basis
+        Orthonormal rows, shape (components, features).
+
+    Returns
+    -------
+    dict
+        Each of shape (draws,).
+    """
+    heads = weight.shape[1]
+    unit = weight / np.linalg.norm(weight, axis=2, keepdims=True)
+    i, j = np.triu_indices(heads, 1)
+    cosine = np.abs((unit @ unit.swapaxes(1, 2))[:, i, j])
+    _, sigma, right = np.linalg.svd(weight, full_matrices=False)
+    square = sigma**2
+    p = square / square.sum(axis=1, keepdims=True)
+    entropy = -(p * np.log(np.where(p > 0, p, 1))).sum(axis=1)
+    # rows of a dependent matrix span less: directions without weight are left out
+    spanned = right * (sigma > 1e-10 * sigma[:, :1])[:, :, None]
+    cosine_of_angle = np.linalg.svd(spanned @ basis.T, compute_uv=False)
+    angle = np.degrees(np.arccos(np.clip(cosine_of_angle, 0, 1)))
+    inside = ((weight @ basis.T) ** 2).sum(axis=(1, 2)) / square.sum(axis=1)
+    with np.errstate(divide="ignore"):
+        condition = np.where(sigma[:, -1] > 1e-10 * sigma[:, 0], sigma[:, 0] / sigma[:, -1], np.inf)
+    return {
+        "rms_cosine": np.sqrt((cosine**2).mean(axis=1)),
+        "mean_abs_cosine": cosine.mean(axis=1),
+        "largest_cosine": cosine.max(axis=1),
+        "participation": sigma.sum(axis=1) ** 2 / square.sum(axis=1),
+        "entropy_rank": np.exp(entropy),
+        "condition": condition,
+        "k90": (p.cumsum(axis=1) < 0.9 - 1e-12).sum(axis=1) + 1.0,
+        "angle_smallest": angle.min(axis=1),
+        "angle_mean": angle.mean(axis=1),
+        "angle_largest": angle.max(axis=1),
+        "projection": inside,
+    }
+
+
+def principal(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Principal directions (rows) and their variances λ, largest first, of centred states.
+
+    Notes
+    -----
+    From the smaller of the two inner-product matrices, so the cost is that of
+    min(n, features)³.
+    """
+    n, features = states.shape
+    if n >= features:
+        variance, vectors = np.linalg.eigh(states.T @ states)
+        return vectors[:, ::-1].T, np.maximum(variance[::-1], 0)
+    variance, left = np.linalg.eigh(states @ states.T)
+    variance, left = np.maximum(variance[::-1], 0), left[:, ::-1]
+    some = variance > 1e-12 * variance[0] if variance[0] > 0 else variance > 0
+    variance, left = variance[some], left[:, some]
+    return (states.T @ left / np.sqrt(variance)).T, variance
+
+
+def nearest_orthonormal(weight: np.ndarray) -> np.ndarray:
+    """The orthonormal rows nearest to the unit rows of W: its polar factor (Löwdin 1950)."""
+    unit = weight / np.linalg.norm(weight, axis=1, keepdims=True)
+    left, _, right = np.linalg.svd(unit, full_matrices=False)
+    return left @ right
+
+
+def mantel_test(
+    one: np.ndarray, other: np.ndarray, draws: int = 9999, seed: int = 0
+) -> tuple[float, float, float, float]:
+    """Statistic, two-sided p, smallest reachable p and what would be found; see ``mantel``."""
+    heads = len(one)
+    i, j = np.triu_indices(heads, 1)
+    x, y = one[i, j], other[i, j]
+    if len(x) < 3 or np.ptp(x) < 1e-12 or np.ptp(y) < 1e-12 or not np.isfinite(x + y).all():
+        return np.nan, np.nan, np.nan, np.nan
+    x = (x - x.mean()) / np.linalg.norm(x - x.mean())
+    centred = other - y.mean()
+    scale = np.linalg.norm(y - y.mean())
+    statistic = float(x @ (y - y.mean()) / scale)
+    exact = math.factorial(heads) <= draws
+    if exact:
+        orders = np.asarray(list(itertools.permutations(range(heads))))
+    else:
+        generator = np.random.default_rng(seed)
+        orders = generator.permuted(np.tile(np.arange(heads), (draws, 1)), axis=1)
+    step = max(1, CHUNK // len(x))
+    null = np.concatenate(
+        [
+            centred[order[:, i], order[:, j]] @ x / scale
+            for order in np.array_split(orders, math.ceil(len(orders) / step))
+        ]
+    )
+    reached = int((np.abs(null) >= abs(statistic) - 1e-12).sum())
+    mde = min(1.0, np.quantile(np.abs(null), 0.95) + norm.ppf(POWER) * null.std())
+    if exact:
+        return statistic, reached / len(orders), 1 / len(orders), mde
+    return statistic, (1 + reached) / (1 + draws), 1 / (1 + draws), mde

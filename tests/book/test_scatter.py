@@ -1,0 +1,74 @@
+"""A run in parts: each a job of its own, gathered into what one job makes."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+from lib import load_items, load_model, paths
+from lib.book import plan
+from lib.errors import ParameterError
+from lib.extraction import extract, load_run
+
+RUN = ".cache/runs/smol-armo/stimuli/controlled"
+
+
+def audit(parts) -> dict:
+    dataset = {"name": "stimuli/controlled", "limit": 12, "parts": parts}
+    return {"audits": [{"model": "smol-armo", "datasets": [dataset], "pages": ["validity"]}]}
+
+
+def test_parts_are_folders_of_their_own(tmp_path):
+    path = tmp_path / "audit.yml"
+    path.write_text(yaml.safe_dump(audit(2)))
+    (run,) = plan.read(path).runs
+    place = ".cache/parts/smol-armo/stimuli/controlled"
+    assert run.pieces == [f"{place}/0-of-2", f"{place}/1-of-2"]
+    path.write_text(yaml.safe_dump(audit(1)))
+    assert plan.read(path).runs[0].pieces == []
+
+
+@pytest.mark.parametrize("parts", [0, -1, 1001, "two", True, 1.5])
+def test_a_number_of_parts_that_is_none_is_an_error(tmp_path, parts):
+    path = tmp_path / "audit.yml"
+    path.write_text(yaml.safe_dump(audit(parts)))
+    with pytest.raises(ParameterError, match="a number of parts from 1"):
+        plan.read(path)
+
+
+@pytest.mark.slow
+def test_snakemake_scatters_and_gathers(tmp_path):
+    for name in ("lib", "notebooks"):
+        shutil.copytree(paths.ROOT / name, tmp_path / name)
+    shutil.copy(paths.ROOT / "Snakefile", tmp_path)
+    (tmp_path / "_config.yml").touch()
+    (tmp_path / "_toc.yml").touch()
+    (tmp_path / "book").mkdir()
+    (tmp_path / "audit.yml").write_text(yaml.safe_dump(audit(2)))
+    made = subprocess.run(
+        [
+            *(sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", "--cores", "2"),
+            *("--", f"{RUN}/run.json"),
+        ],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(tmp_path),
+            "REWARD_AUDIT_CACHE": str(paths.cache().absolute()),
+            "OMP_NUM_THREADS": "1",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / ".cache/parts/smol-armo/stimuli/controlled/1-of-2/manifest.json").is_file()
+    items = load_items("stimuli/controlled", limit=12)
+    whole = extract(load_model("smol-armo"), items, store=tmp_path / "states")
+    found = load_run(tmp_path / RUN)
+    assert found["item"].values.tolist() == whole["item"].values.tolist()
+    sd = whole["score"].values.std(axis=0)
+    assert (np.abs(found["score"].values - whole["score"].values) <= 1e-4 * sd).all()
