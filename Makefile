@@ -20,7 +20,7 @@ book: $(VENV)/.ready
 audit: $(VENV)/.ready
 	@$(BIN)/python -m lib audit --model "$$AUDIT_MODEL" --datasets "$$AUDIT_DATASETS" \
 	  --source "$$AUDIT_SOURCE" --limit "$$AUDIT_LIMIT" --seed "$$AUDIT_SEED" \
-	  --dtype "$$AUDIT_DTYPE" --device "$$AUDIT_DEVICE" --cores $(CORES) $(if $(value YES),--yes)
+	  --dtype "$$AUDIT_DTYPE" --device "$$AUDIT_DEVICE" --cores $(CORES) $(if $(filter 1 yes true,$(value YES)),--yes)
 
 test: $(VENV)/.ready browser lint
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q

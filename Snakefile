@@ -46,13 +46,15 @@ def options(run):
     return words(given + [(f"--{key}", value) for key, value in run.options.items()])
 
 
-# One part of a run's states, on whatever host the executor chose; ``extract`` gathers them.
+# One part of a run's states, on whatever host the executor chose, into the cache that hosts
+# share; ``extract`` then finds them there. Only a stamp is Snakemake's: what a killed or
+# failed part had finished is used again.
 rule part:
     input:
         EXTRACTING,
         given=lambda wildcards: RUNS[f".cache/runs/{wildcards.run}/run.json"].inputs,
     output:
-        update(directory(".cache/parts/{run}/{part}-of-{parts}")),
+        touch(".cache/parts/{run}/{part}-of-{parts}.done"),
     wildcard_constraints:
         run=r".+",
         part=r"\d+",
@@ -61,8 +63,7 @@ rule part:
         options=lambda wildcards: options(RUNS[f".cache/runs/{wildcards.run}/run.json"]),
     threads: 2
     shell:
-        "{PYTHON} -m lib extract {params.options} --part {wildcards.part}/{wildcards.parts}"
-        " --store {output} --yes"
+        "{PYTHON} -m lib extract {params.options} --part {wildcards.part}/{wildcards.parts} --yes"
 
 
 rule extract:
@@ -76,12 +77,9 @@ rule extract:
         folder=r"\.cache/runs/.+",
     params:
         options=lambda wildcards, output: options(RUNS[output[0]]),
-        gather=lambda wildcards, output: words(
-            [("--gather", folder) for folder in RUNS[output[0]].pieces]
-        ),
     threads: 2
     shell:
-        "{PYTHON} -m lib extract {params.options} {params.gather} --out {wildcards.folder} --yes"
+        "{PYTHON} -m lib extract {params.options} --out {wildcards.folder} --yes"
 
 
 rule page:

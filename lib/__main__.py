@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lib.errors import AuditError, ParameterError
 
@@ -178,12 +179,22 @@ def _items(options):
 
 
 def _extract(options) -> None:
-    from lib.extraction import check_target, extract, extract_part, save_run
+    from lib.extraction import check_target, extract, extract_part, is_stored, save_run
     from lib.extraction.workers import world
 
     place = world()
     if not options.out and not options.part:
         raise ParameterError("--out FOLDER for the run", "none", "Or compute one --part I/N.")
+    if place is not None and (options.stream or options.part):
+        raise ParameterError(
+            "--stream or --part in one process",
+            f"{place.size} processes of a launcher",
+            "Start it without the launcher, which shares the work by itself.",
+        )
+    if options.part and (options.out or options.gather):
+        raise ParameterError(
+            "--part by itself", "--out or --gather", "Gather the parts when all are there."
+        )
     if options.stream:
         _stream(options)
         return
@@ -194,7 +205,7 @@ def _extract(options) -> None:
     model = _model(options, device)
     held_out = not options.all_prompts
     kept = {"held_out": held_out, "taps": options.taps, "store": options.store}
-    if place is None:
+    if place is None and not is_stored(model, items, **kept):
         _announce(options, model, items, held_out)
     if options.part:
         print(f"states in {extract_part(model, items, *options.part, **kept)}")
@@ -220,6 +231,8 @@ def _announce(options, model, items, held_out: bool) -> None:
     from lib.book import estimate
 
     measured = estimate.estimate(model, items, held_out=held_out)
+    if options.part:  # about an equal share of the tokens
+        measured = replace(measured, tokens=measured.tokens // options.part[1])
     estimate.announce([measured], options.yes)
 
 

@@ -157,6 +157,7 @@ def _tried(
     model: str, datasets: Sequence[dict[str, str]], options: dict[str, Any]
 ) -> tuple[applies.Shape, list[Estimate]]:
     """Load everything once: the model's shape, and how long each dataset takes."""
+    from lib.extraction import is_stored
     from lib.models import load_model
 
     loaded = [_loaded(dataset, options) for dataset in datasets]
@@ -166,7 +167,8 @@ def _tried(
         dtype=options.get("dtype"),
         device=options.get("device"),
     )
-    found = applies.of_model(known), [estimate(known, items) for items in loaded]
+    ahead = [items for items in loaded if not is_stored(known, items)]
+    found = applies.of_model(known), [estimate(known, items) for items in ahead]
     del known
     gc.collect()
     return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from lib import paths
-from lib.book import toc
+from lib.book import plan, status, toc
 from lib.errors import PageError, StoreError
 
 
@@ -28,6 +29,7 @@ def build(cores: int = 2) -> Path:
     toc.write()
     try:
         with FileLock(paths.cache_folder() / "build.lock", timeout=0):
+            prune({paths.ROOT / page.output for page in plan.read().pages})
             _snakemake("--unlock", "--cores", "1", quiet=True)
             if _snakemake("--cores", str(cores), "--rerun-incomplete", "--keep-going"):
                 raise PageError(
@@ -38,6 +40,21 @@ def build(cores: int = 2) -> Path:
             "one build of this checkout at a time", "another one running", "Wait for it."
         ) from None
     return paths.SITE / "index.html"
+
+
+def prune(kept: Collection[Path]) -> None:
+    """Remove executed pages that the plan no longer has, and the tables of folders without any.
+
+    Summary pages read whatever tables there are, so what was left behind would be counted.
+    """
+    folders = {page.parent for page in kept}
+    for page in list(paths.RESULTS.rglob("*.ipynb")):
+        if page not in kept:
+            page.unlink()
+            page.with_name(page.stem + status.SUFFIX).unlink(missing_ok=True)
+            if page.parent not in folders:
+                for table in page.parent.glob("*.parquet"):
+                    table.unlink()
 
 
 def _snakemake(*options: str, quiet: bool = False) -> int:

@@ -98,6 +98,7 @@ def estimate(model, items, *, held_out: bool = True, seconds: float = 1.0) -> Es
 
 def _encoded(model, items, kept: np.ndarray) -> list:
     """Tokens of a sample of the items, evenly spaced."""
+    from lib.extraction import unfit
     from lib.models.prompt import RenderError
 
     first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))
@@ -105,9 +106,11 @@ def _encoded(model, items, kept: np.ndarray) -> list:
     found = []
     for i in kept[:: max(1, -(-len(kept) // SAMPLED))]:
         try:
-            found.append(model.format.encode(prompts[i], texts[first[i] : first[i + 1]]))
+            item = model.format.encode(prompts[i], texts[first[i] : first[i + 1]])
         except RenderError:
             continue
+        if not unfit(model, item):
+            found.append(item)
     return found
 
 

@@ -47,6 +47,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock
 
 from lib import paths
 from lib.book import pages
@@ -54,6 +55,7 @@ from lib.errors import ParameterError, unknown
 
 COMMITTED = "committed"
 MOST_PARTS = 1000
+NAMED = ("name", "model", "notebook")
 LOADING = ("source", "limit", "seed", "order")
 EXTRACTING = ("dtype", "device")
 WEIGHTS = (".safetensors", ".json", ".jinja")
@@ -89,11 +91,11 @@ class RunPlan:
 
     @property
     def pieces(self) -> list[str]:
-        """Folders of the parts, when there are several."""
+        """Files that stand for finished parts, when there are several."""
         if self.parts == 1:
             return []
         place = self.folder.replace("/runs/", "/parts/", 1)
-        return [f"{place}/{part}-of-{self.parts}" for part in range(self.parts)]
+        return [f"{place}/{part}-of-{self.parts}.done" for part in range(self.parts)]
 
     @property
     def manifest(self) -> str:
@@ -268,13 +270,16 @@ def load(path: Path) -> dict[str, list]:
         for dataset in _listed(audit["datasets"], "datasets", where):
             keys = {"name", "run", "pages", "parts", *LOADING, *EXTRACTING}
             _only(dataset, keys, where, required=("name",))
-            _listed(dataset.get("pages", []), "pages", where)
-        _listed(audit.get("pages", []), "pages", where)
+            _names(dataset.get("pages", []), "pages", where)
+        _names(audit.get("pages", []), "pages", where)
         for entry in _listed(audit.get("once", []), "once", where):
             _only(entry, {"notebook", "datasets"}, where, required=("notebook",))
         _once_each(audit, where)
     for entry in _listed(shared, "pages", where):
         _only(entry, {"notebook", "model", "datasets"}, where, required=("notebook",))
+    for model, count in Counter(audit["model"] for audit in audits).items():
+        if count > 1:
+            raise ParameterError(f"each model once in {where}", f"{model} twice", "Join the two.")
     return {"audits": audits, "pages": shared}
 
 
@@ -321,7 +326,11 @@ def add(audit: Mapping[str, Any], path: Path | None = None) -> Path:
         When the local file, or the plan that would come of it, isn't right; it then stays
         as it was.
     """
-    path = path or paths.AUDIT
+    with FileLock(paths.cache_folder() / "audit.lock"):
+        return _add(audit, path or paths.AUDIT)
+
+
+def _add(audit: Mapping[str, Any], path: Path) -> Path:
     target = local_audit(path)
     document = load(target) if target.is_file() else {"audits": [], "pages": []}
     document = merged(document, {"audits": [dict(audit)], "pages": []})
@@ -443,6 +452,17 @@ def _only(mapping: Any, keys: set[str], where: str, required: Iterable[str] = ()
     for key in required:
         if not mapping.get(key):
             raise ParameterError(f"a {key} in each such entry of {where}", repr(mapping), "Add it.")
+        if key in NAMED and not isinstance(mapping[key], str):
+            raise ParameterError(
+                f"a text for {key} in {where}", repr(mapping[key]), "Put it in quotes."
+            )
+
+
+def _names(value: Any, key: str, where: str) -> list[str]:
+    for name in _listed(value, key, where):
+        if not isinstance(name, str):
+            raise ParameterError(f"names of {key} in {where}", repr(name), "Put it in quotes.")
+    return value
 
 
 def _listed(value: Any, key: str, where: str) -> list:

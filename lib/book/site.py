@@ -90,6 +90,11 @@ def _swap(html: Path) -> None:
     paths.SITE.parent.mkdir(parents=True, exist_ok=True)
     retired = paths.SITE.with_name(f"html.old-{os.getpid()}")
     fresh = paths.SITE.with_name(f"html.new-{os.getpid()}")
+    for left in paths.SITE.parent.glob("html.*-*"):  # of a killed swap
+        if left.name.startswith("html.old") and not paths.SITE.exists():
+            os.replace(left, paths.SITE)
+        else:
+            shutil.rmtree(left, ignore_errors=True)
     shutil.move(html, fresh)
     if paths.SITE.exists():
         os.replace(paths.SITE, retired)

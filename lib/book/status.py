@@ -147,10 +147,10 @@ def _row(results: Path, page: Path) -> dict[str, Any]:
         )
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        rows = kept["rows"]
+        rows = dict(kept["rows"].items())
         data = "; ".join(f"{one['dataset']} ({one['fingerprint']})" for one in kept["data"])
         row |= {"model": kept["model"], "data": data}
-    except (ValueError, KeyError, TypeError) as error:
+    except (AttributeError, ValueError, KeyError, TypeError) as error:
         raise PageError(
             f"a record at {path}", f"{type(error).__name__}: {error}", "Make that page again."
         ) from None

@@ -33,8 +33,10 @@ TOLD = 40  # heads in the alternative text
 CAPTION = (
     "Verdict of each head on each protocol, with its share of comparisons won: "
     + ", ".join(f"{mark.glyph} {name}" for name, mark in theme.VERDICTS.items())
-    + ". Blue goes with people, vermilion against them. Point at a cell for its interval; "
-    "click it for the page. Each verdict is corrected within its own page."
+    + ". Blue ranks first what the data set marks as better, vermilion what it marks as worse. "
+    "A data set in which each criterion varies a thing of its own has no column among whole "
+    "datasets; the menu shows its criteria. Point at a cell for its interval; click it for the "
+    "page. Each verdict is corrected within its own page."
 )
 
 
@@ -72,9 +74,10 @@ def matrix(table: pd.DataFrame) -> Chart:
 
 def _views(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """Choices of the menu: label, the column that goes across, rows."""
-    views = [(WHOLE, "dataset", table[table["subset"] == ALL])]
+    overall = table[table["subset"] == ALL]
+    views = [(WHOLE, "dataset", overall)] if len(overall) else []
     for dataset, rows in table.groupby("dataset", sort=False):
-        if rows["subset"].nunique() > 1:
+        if rows["subset"].nunique() > 1 or not (rows["subset"] == ALL).any():
             views.append((f"{dataset} by subset", "subset", rows))
     return views
 
@@ -282,9 +285,13 @@ def _in_words(table: pd.DataFrame, heads: list[str]) -> str:
         places = own.groupby("verdict", sort=False)["dataset"].agg(list)
         ordered = [name for name in (*theme.VERDICTS, NOT_RUN) if name in places]
         says = [f"{name} on {', '.join(map(plain, places[name]))}" for name in ordered]
-        told.append(f"{plain(head)}: {'; '.join(says)}")
+        if says:
+            told.append(f"{plain(head)}: {'; '.join(says)}")
     if len(heads) > TOLD:
         told.append(f"and {len(heads) - TOLD} more heads")
+    subsets = table.loc[table["subset"] != ALL, "dataset"].unique()
+    if overall.empty:
+        told = [f"By criterion only: {', '.join(map(plain, subsets))}"]
     return (
         f"Verdicts of {len(heads)} heads on {overall['dataset'].nunique()} protocols. "
         f"{'. '.join(told)}. The scorecard has the same as a table with links."
@@ -303,6 +310,8 @@ def listing(table: pd.DataFrame, folder: str = "") -> Html:
         Elsewhere the site's script makes them right.
     """
     overall = table[table["subset"] == ALL]
+    if overall.empty:
+        return Html("<p>No dataset was judged as a whole.</p>")
     datasets = list(dict.fromkeys(overall["dataset"]))
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("head", *datasets))
     rows = []

@@ -20,6 +20,7 @@ name                   what
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +126,9 @@ def stream_items(
     else:
         items = _load(name, split, source)
         for start in range(0, len(items), size):
-            yield items.select(np.arange(start, min(start + size, len(items))))
+            piece = items.select(np.arange(start, min(start + size, len(items))))
+            # What was dropped while the set was read counts once.
+            yield replace(piece, dropped={}) if start else piece
 
 
 def _load(name: str, split: str, source: str | None) -> Items:

@@ -261,10 +261,18 @@ def in_chunks(
 ) -> Iterator[Items]:
     """Items of a builder as its rows come in, at most ``size`` at a time.
 
-    ``steps`` adds a row to the builder, or drops it, each time it is advanced.
+    ``steps`` adds a row to the builder, or drops it, each time it is advanced. A piece is
+    given when the next has begun or nothing follows, so that what is dropped after the last
+    row is counted with it.
     """
+    ready = None
     for _ in steps:
+        if len(builder) and ready is not None:
+            yield ready
+            ready = None
         if len(builder) == size:
-            yield builder.flush(about)
+            ready = builder.flush(about)
     if len(builder):
-        yield builder.flush(about)
+        ready = builder.flush(about)
+    if ready is not None:
+        yield replace(ready, dropped=dict(Counter(ready.dropped) + Counter(builder.dropped)))

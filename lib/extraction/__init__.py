@@ -215,6 +215,9 @@ def _prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> 
     from lib.extraction.forward import check_packing
 
     check_packing(packing)
+    for tap in taps:
+        if not isinstance(tap, str):  # a store knows its taps by their names
+            raise ModelError("names of taps", repr(tap), "Give a Tap of your own to forward.")
     taps = tapping.resolve(taps)
     tapping.check(model.backbone, taps)
     items = replace(items, responses=items.responses.assign(row=np.arange(len(items.responses))))
@@ -230,12 +233,42 @@ def _prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> 
     return _Job(model, items, encoded, fingerprint, manifest, folder, taps)
 
 
+def unfit(model, item) -> str:
+    """Why an encoded item can't be scored; empty when it can."""
+    limit = getattr(model.backbone.config, "max_position_embeddings", None) or sys.maxsize
+    if max(map(len, item.sequences)) > limit:
+        return TOO_LONG
+    known = model.backbone.get_input_embeddings().weight.shape[0]
+    return NO_EMBEDDING if max(int(ids.max()) for ids in item.sequences) >= known else ""
+
+
+def is_stored(
+    model,
+    items: Items,
+    *,
+    store: str | Path | None = None,
+    held_out: bool = True,
+    taps: Sequence[str] = (),
+) -> bool:
+    """Are all states of an extraction at hand, so that it takes no time?
+
+    Parameters
+    ----------
+    model, items, store, held_out, taps
+        As for ``extract``.
+    """
+    try:
+        job = _prepare(model, items, store, "trees", held_out, taps)
+    except NothingToScoreError:
+        return True
+    kept = stores.Store(job.folder, job.manifest)
+    return all(kept.path(number).exists() for number in range(len(job.shards)))
+
+
 def _encode(model, items: Items):
     """Tokens of each item, and the items without those that can't be scored."""
     from lib.models.prompt import RenderError
 
-    limit = getattr(model.backbone.config, "max_position_embeddings", None) or sys.maxsize
-    known = model.backbone.get_input_embeddings().weight.shape[0]
     texts = items.responses["text"].to_numpy()
     first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))
     encoded, left = [], []
@@ -247,11 +280,9 @@ def _encode(model, items: Items):
         if isinstance(item, RenderError):
             dropped[REFUSED] += 1
             continue
-        if max(map(len, item.sequences)) > limit:
-            dropped[TOO_LONG] += 1
-            continue
-        if max(int(ids.max()) for ids in item.sequences) >= known:
-            dropped[NO_EMBEDDING] += 1
+        reason = unfit(model, item)
+        if reason:
+            dropped[reason] += 1
             continue
         encoded.append(item)
         left.append(i)
@@ -269,13 +300,14 @@ def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) ->
         **{part: fingerprint[part] for part in ("backbone", "tokenizer", "template")},
         "dtype": str(weights.dtype).removeprefix("torch."),
         "device": weights.device.type,
-        "versions": _versions(),
+        "versions": versions(),
         "packing": packing,
         "shard_responses": stores.shard_responses(weights.device.type),
     }
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of what computes the states."""
     import torch
     import transformers
 

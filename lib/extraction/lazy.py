@@ -42,7 +42,10 @@ class Piece:
         if self.kept is not None:
             low, high = np.searchsorted(self.kept, (start, stop))
         with safe_open(self.path, framework="numpy") as file:
-            found = file.get_slice(self.name)[int(low) : int(high)]
+            tensor = file.get_slice(self.name)
+            shape = tensor.get_shape()
+            # An empty slice at a tensor's end is refused.
+            found = tensor[int(low) : int(high)] if low < high else np.empty((0, *shape[1:]))
         if self.kept is None:
             return found
         whole = np.full((stop - start, *found.shape[1:]), np.nan, np.float32)

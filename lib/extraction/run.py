@@ -314,14 +314,14 @@ def _pooled_attrs(runs: Sequence[xr.Dataset]) -> dict:
         "fingerprint": each[0]["fingerprint"],
         "dropped": dropped,
         "missing": [f"{a['dataset']}: {name}" for a in each for name in a["missing"]],
-        "about": _joined([attrs["about"] for attrs in each]),
-        "extraction": _joined([attrs["extraction"] for attrs in each]),
-        "versions": _joined([attrs["versions"] for attrs in each]),
+        "about": joined([attrs["about"] for attrs in each]),
+        "extraction": joined([attrs["extraction"] for attrs in each]),
+        "versions": joined([attrs["versions"] for attrs in each]),
         "template_example": each[0]["template_example"],
     }
 
 
-def _joined(mappings: Sequence[dict]) -> dict:
+def joined(mappings: Sequence[dict]) -> dict:
     """One mapping; where values differ, all of them as text."""
     found = {}
     for key in dict.fromkeys(key for mapping in mappings for key in mapping):
@@ -329,6 +329,16 @@ def _joined(mappings: Sequence[dict]) -> dict:
         same = all(value == values[0] for value in values)
         found[key] = values[0] if same else "; ".join(dict.fromkeys(map(str, values)))
     return found
+
+
+def check_states(states: int | None) -> None:
+    """Raise a ``ParameterError`` for a negative number of items whose states are kept."""
+    if states is not None and states < 0:
+        raise ParameterError(
+            "a number of items whose hidden states are kept, 0 or more",
+            f"states={states}",
+            "Leave states out to keep all.",
+        )
 
 
 def check_target(folder: str | Path, states: int | None = None) -> Path:
@@ -351,12 +361,7 @@ def check_target(folder: str | Path, states: int | None = None) -> Path:
     ParameterError
         When ``states`` is negative.
     """
-    if states is not None and states < 0:
-        raise ParameterError(
-            "a number of items whose hidden states are kept, 0 or more",
-            f"states={states}",
-            "Leave states out to keep all.",
-        )
+    check_states(states)
 
     def refused(found):
         return StoreError(

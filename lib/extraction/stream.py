@@ -34,6 +34,7 @@ from lib.extraction import lazy
 from lib.extraction import run as runs
 
 INDEX = "parts.json"
+JOINED = ("extraction", "versions", "about")
 PART = "part-{:05d}"
 OURS = re.compile(r"part-\d{5,}(\.json|\.states)?|parts\.json|\.stream\.lock|\.?part.*\.partial-.*")
 ON_DISK = tuple(name for name, (_, kind, _) in runs.SCHEMA.items() if kind == "f")
@@ -72,14 +73,28 @@ def extract_stream(
     from filelock import FileLock, Timeout
 
     folder = Path(folder)
+    runs.check_states(states)
     _refuse_foreign(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"a folder to write at {folder}", str(error), "Name another folder."
+        ) from None
     try:
         with FileLock(folder / ".stream.lock", timeout=0):
+            for left in folder.glob("part*.partial-*"):  # of a killed process
+                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
             notes = [
                 _part(model, items, folder, number, states, options)
                 for number, items in enumerate(pieces)
             ]
+            if (folder / f"{PART.format(len(notes))}.json").exists():
+                raise StoreError(
+                    f"parts of this stream alone in {folder}",
+                    f"more than its {len(notes)}",
+                    "Name another folder, or delete this one.",
+                )
             if not any(note["items"] for note in notes):
                 raise DataError("an item to score", "none in any piece", "Choose other data.")
             _write(folder / INDEX, {"format": runs.FORMAT, "parts": len(notes)})
@@ -97,13 +112,20 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
     from lib import extraction
 
     name = PART.format(number)
+    # Other options change nothing of what is kept.
+    matters = {"packing": "trees", "held_out": True, "taps": ()} | options
     made = {
         "given": items.fingerprint,
         "model": dict(model.fingerprint),
         "states": states,
-        "options": {key: str(value) for key, value in sorted(options.items())},
+        "versions": extraction.versions(),
+        "options": {
+            "packing": matters["packing"],
+            "held_out": bool(matters["held_out"]),
+            "taps": sorted(matters["taps"]),
+        },
     }
-    path = folder / f"{name}.json"
+    path, scratch = folder / f"{name}.json", folder / f"{name}.states"
     if path.exists():
         note = _note(path)
         if {key: note.get(key) for key in made} != made:
@@ -113,8 +135,9 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
                 f"{name} with another {differ}",
                 "Name another folder, or delete this one.",
             )
-        return note
-    scratch = folder / f"{name}.states"
+        if not note["items"] or (folder / name / runs.JSON).is_file():
+            shutil.rmtree(scratch, ignore_errors=True)
+            return note
     try:
         run = extraction.extract(model, items, store=scratch, **options)
         runs.save_run(run, folder / name, states=states, seed=number)
@@ -180,13 +203,13 @@ def load(folder: str | Path) -> xr.Dataset:
     StoreError
         When a part is missing or damaged.
     """
-    folder = Path(folder)
+    folder = Path(folder).resolve()  # what is read later is found from anywhere
     count = _note(folder / INDEX).get("parts")
     small: dict[str, list[np.ndarray]] = {}
     pieces: dict[str, list[lazy.Piece]] = {}
     attrs: list[dict] = []
     dropped: Counter = Counter()
-    rows = responses = items = 0
+    rows = items = 0
     for path, note in _parts(folder, count):
         dropped.update(note["dropped"])
         if note["items"]:
@@ -202,10 +225,11 @@ def load(folder: str | Path) -> xr.Dataset:
                     small.setdefault(name, []).append(
                         values + shift[name] if name in shift else values
                     )
-            responses += run.sizes["response"]
             items += run.sizes["item"]
+            like = run.isel(response=slice(0), item=slice(0)).copy(deep=True)
+            del run  # before the next is in memory
         rows += note["responses"]
-    return runs.check(_joined(small, pieces, run, attrs, dropped))
+    return runs.check(_whole(small, pieces, like, attrs, dropped))
 
 
 def _parts(folder: Path, count) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -224,7 +248,7 @@ def _piece(path: Path, name: str, rows: int) -> lazy.Piece:
     return lazy.Piece(tensors, name, rows, kept)
 
 
-def _joined(small, pieces, like: xr.Dataset, attrs: list[dict], dropped: Counter) -> xr.Dataset:
+def _whole(small, pieces, like: xr.Dataset, attrs: list[dict], dropped: Counter) -> xr.Dataset:
     variables: dict[str, Any] = {}
     for name, parts in small.items():
         dims = like[name].dims
@@ -235,6 +259,11 @@ def _joined(small, pieces, like: xr.Dataset, attrs: list[dict], dropped: Counter
         variables[name] = lazy.variable(like[name].dims, parts, shape)
     coords = {name: variables.pop(name) for name in list(variables) if name in like.coords}
     digest = hashlib.sha256("".join(a["items"] for a in attrs).encode()).hexdigest()[:16]
-    fallback = {key: value for a in attrs for key, value in a["extraction"].items()}
-    about = {**attrs[0], "items": digest, "dropped": dict(dropped), "extraction": fallback}
+    about = {
+        **attrs[0],
+        **{key: runs.joined([a[key] for a in attrs]) for key in JOINED},
+        "items": digest,
+        "dropped": dict(dropped),
+        "missing": sorted({name for a in attrs for name in a["missing"]}),
+    }
     return xr.Dataset(variables, coords, about)

@@ -99,7 +99,21 @@ def takeaways(
     probe: pd.DataFrame, ceiling: pd.DataFrame, concepts: pd.DataFrame, losses: pd.DataFrame
 ) -> list[str]:
     """All of the page's findings in order."""
-    return [*published(probe, ceiling), *probes(concepts), *readout(losses)]
+    told = [*published(probe, ceiling), *probes(concepts), *readout(losses)]
+    return [*told, *measurable(losses)]
+
+
+def measurable(losses: pd.DataFrame) -> list[str]:
+    """How many readouts could be judged at all, where some couldn't for want of comparisons."""
+    asked = losses[losses["verdict"] != "undefined"]
+    short = int((asked["verdict"] == "not measurable").sum())
+    if not short:
+        return []
+    left = len(asked) - short
+    return [
+        f"So {left or 'none'} of {len(asked)} readouts can be judged with this many comparisons; "
+        "whether a probe finds the concept can be said all the same."
+    ]
 
 
 def family(losses: pd.DataFrame) -> list[str]:

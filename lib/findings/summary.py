@@ -76,6 +76,7 @@ def _names(card: pd.DataFrame) -> list[str]:
             if len(tested) == 1
             else f"None of the {len(tested)} names that were tested is called wrong."
         ]
+    told.append(_unproven(tested))
     silent = int((card["label"] == NOT_TESTED).sum())
     if silent:
         none = card[(card["label"] == NOT_TESTED) & (card["claims"] == NO_CONCEPT)]
@@ -84,19 +85,41 @@ def _names(card: pd.DataFrame) -> list[str]:
     return _few(told, "further sentences are in the table.")
 
 
+def _unproven(tested: pd.DataFrame) -> str:
+    """How many heads don't win on the criterion that they claim: silence is no support."""
+    low = tested["own_low"].astype(float)
+    losing = int((low <= 0.5).sum())
+    if len(tested) == 1:
+        does = "doesn't win" if losing else "wins"
+        return f"That head {does} on the criterion that it claims beyond its interval."
+    dont = "doesn't" if losing == 1 else "don't"
+    return (
+        f"Of the {len(tested)} heads tested, {losing or 'none'} {dont} win on the criterion that "
+        f"{'it claims' if losing == 1 else 'they claim'}, beyond the interval of that win rate."
+        if losing
+        else f"All {len(tested)} heads tested win on the criterion that they claim, beyond the "
+        "interval of that win rate."
+    )
+
+
 def _partners(card: pd.DataFrame, entangled: pd.DataFrame) -> list[str]:
     if len(card) == 1 or (card["partners"] == NOT_RUN).all():
         return []
     if entangled.empty:
         return [
-            f"No two heads' choices correlate beyond ±{ENTANGLED:g} wherever that was looked at."
+            f"No two heads' choices correlate beyond ±{ENTANGLED:g} for sure, wherever that was "
+            "looked at."
         ]
     pairs = entangled.drop_duplicates(["head", "other"])
-    told = [
-        f"{row.head} and {row.other} are entangled: their choices correlate at {row.r:.2f} "
-        f"[{row.low:.2f}, {row.high:.2f}] on {row.dataset}."
-        for row in pairs.itertuples()
-    ]
+    several = entangled.groupby(["head", "other"])["dataset"].nunique()
+    told = []
+    for row in pairs.itertuples():
+        places = several[(row.head, row.other)]
+        most = f", the largest of {places} datasets" if places > 1 else ""
+        told.append(
+            f"{row.head} and {row.other} are entangled: their choices correlate at {row.r:.2f} "
+            f"[{row.low:.2f}, {row.high:.2f}] on {row.dataset}{most}."
+        )
     return _few(told, "further pairs are entangled.")
 
 
@@ -194,7 +217,7 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
     alike = rows[rows["verdict"] == "not told apart"]
     if len(alike):
         where = ", ".join(
-            f"{row.dataset} ({row.difference:+.3f}, {row.mde:.3f} would have been found)"
+            f"{row.dataset} ({row.difference:+.3f}, {row.mde:.3f} would have been found with power .8)"
             for row in alike.itertuples()
         )
         told.append(f"{model} and {other} are not told apart on {where}.")
@@ -203,7 +226,7 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
 
 def answer(card: pd.DataFrame, matrix: pd.DataFrame) -> str:
     """In short: the verdicts, and how many heads change sides from protocol to protocol."""
-    told = [*_verdicts(card, matrix)] or ["No validity page was executed."]
+    told = _verdicts(card, matrix) or [_no_verdict(matrix)]
     changing = int((((card["strong"] + card["tracks"]) > 0) & (card["inverted"] > 0)).sum())
     if changing:
         told.append(
@@ -216,13 +239,20 @@ def answer(card: pd.DataFrame, matrix: pd.DataFrame) -> str:
     return " ".join(told)
 
 
+def _no_verdict(matrix: pd.DataFrame) -> str:
+    if matrix.empty:
+        return "No validity page was executed."
+    return "No dataset that asks one question as a whole was judged, only criteria one by one."
+
+
 def legend() -> pd.DataFrame:
     """What each ``verdict`` of a head means, in words; its ``meaning`` names the thresholds."""
     low, high = CHANCE
     meanings = {
         "strong": f"as tracks, and the whole interval of its win rate lies above {STRONG:g}",
-        "tracks": "ranks responses as people did more often than not, beyond chance",
-        "inverted": "prefers what people rejected, beyond chance",
+        "tracks": "ranks first what the data set marks as better, more often than not, beyond "
+        "chance",
+        "inverted": "prefers what it marks as worse, beyond chance",
         "chance": f"its whole interval lies within {low:g} to {high:g}",
         "inconclusive": "none of these can be said with the data at hand",
         "undefined": "gives no numbers, or nothing but ties",
@@ -263,7 +293,7 @@ def _by(row: Any) -> str:
 def glued(card: pd.DataFrame, matrix: pd.DataFrame) -> dict[str, str]:
     """Values of the scorecard for other pages: how many heads and protocols, the verdicts."""
     overall = matrix[(matrix["subset"] == ALL) & (matrix["verdict"] != NOT_RUN)]
-    said = " ".join(_verdicts(card, matrix)) or "No validity page was executed."
+    said = " ".join(_verdicts(card, matrix)) or _no_verdict(matrix)
     return {
         "heads": str(len(card)),
         "protocols": str(overall["dataset"].nunique()),

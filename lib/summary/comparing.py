@@ -1,4 +1,8 @@
-"""Models side by side: the one score of each, and pairs of models on the same comparisons."""
+"""Models side by side: the one score of each, and pairs of models on the same comparisons.
+
+Only datasets that ask one question as a whole are compared on (``lib.summary.tables.whole``).
+``paired`` and ``judged`` are the same on arrays, for a page and for its calibration.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from scipy import stats as scipy_stats
 from lib.stats import permutation, proportions
 from lib.stats.separability import clustered
 from lib.stats.winrates import ALL, FINAL, HEAD, POWER, SCORE
-from lib.summary.tables import NOT_RUN, OUTCOMES, Tables
+from lib.summary.tables import NOT_RUN, OUTCOMES, Tables, whole
 
 GATED = "gated score"  # how the baselines table names the model's one score
 SCORES = ("model", "dataset", "rule", "heads", "n", "win_rate", "low", "high", "best")
@@ -28,7 +32,7 @@ NO_NUMBERS = "scores that are not numbers"
 
 
 def scores(given: Sequence[Tables]) -> pd.DataFrame:
-    """The one score of every model on every dataset that any of them was audited on.
+    """The one score of every model on every whole dataset that any of them was audited on.
 
     Returns
     -------
@@ -49,8 +53,9 @@ def scores(given: Sequence[Tables]) -> pd.DataFrame:
 
 
 def _datasets(given: Sequence[Tables]) -> list[str]:
-    """Those with a validity table of any model, in the order of the first that has them."""
-    return list(dict.fromkeys(name for model in given for name, _ in model.each("validity")))
+    """Whole ones with a validity table of any model, in the order of the first that has them."""
+    found = dict.fromkeys(name for model in given for name, _ in model.each("validity"))
+    return [name for name in found if whole(name)]
 
 
 def _score(model: Tables, dataset: str) -> dict | None:
@@ -119,7 +124,18 @@ def compare(given: Sequence[Tables], alpha: float = 0.05) -> pd.DataFrame:
             row = {"model": one.model, "other": other.model, "dataset": dataset}
             notes = [found for found in pair if isinstance(found, str)]
             rows.append(row | ({"n": 0, "note": notes[0]} if notes else _pair(*pair, alpha)))
-    table = pd.DataFrame(rows).reindex(columns=[*DIFFERENCES, "se"])
+    return judged(pd.DataFrame(rows).reindex(columns=[*DIFFERENCES, "se"]), alpha)
+
+
+def judged(table: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """``p_adjusted``, ``mde`` and ``verdict`` of a family of differences.
+
+    Parameters
+    ----------
+    table
+        With ``p``, ``difference`` and ``se``, a row a difference; ``se`` is dropped.
+    """
+    table = table.copy()
     table["p_adjusted"] = permutation.holm(table["p"].to_numpy(float))
     family = max(1, int(table["p"].notna().sum()))
     z = scipy_stats.norm.ppf(1 - alpha / (2 * family)) + scipy_stats.norm.ppf(POWER)
@@ -158,12 +174,23 @@ def _pair(one: pd.DataFrame, other: pd.DataFrame, alpha: float) -> dict:
     row |= {"prompts": int(prompt.max()) + 1}
     if not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
         return row | {"note": NO_NUMBERS}
+    return row | {"rate": mine.mean(), "other_rate": theirs.mean()} | paired(mine, theirs, prompt, alpha)
+
+
+def paired(mine: np.ndarray, theirs: np.ndarray, prompt: np.ndarray, alpha: float) -> dict:
+    """The difference of two models' outcomes, its interval, ``se`` and p.
+
+    Parameters
+    ----------
+    mine, theirs
+        1, ½ or 0 for each comparison, shape (comparisons,).
+    prompt
+        Integers from 0, shape (comparisons,).
+    """
     gap = mine - theirs
     mean = clustered(gap, prompt, 1 - alpha)
     totals, _ = proportions.by_cluster(gap, prompt)
-    return row | {
-        "rate": mine.mean(),
-        "other_rate": theirs.mean(),
+    return {
         "difference": mean.estimate,
         "low": mean.low,
         "high": mean.high,

@@ -8,7 +8,7 @@ import pandas as pd
 from lib.errors import DataError
 from lib.stats.gating import GATE, NO_GATE
 from lib.stats.winrates import ALL, VERDICTS, distinct
-from lib.summary.tables import NOT_RUN, Tables
+from lib.summary.tables import NOT_RUN, Tables, whole
 
 ENTANGLED = 0.7  # size of a correlation above which the published audits flag two heads
 WITHIN = "within"  # correlations of choices, as the disentanglement page names them
@@ -27,14 +27,18 @@ def matrix(tables: Tables) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a head, dataset and subset, ``"all"`` first: ``head``, ``dataset``, ``subset``,
+        One row a head, dataset and subset, ``"all"`` first; only the subsets of a dataset that
+        asks no one question as a whole: ``head``, ``dataset``, ``subset``,
         ``n`` (comparisons), ``prompts``, ``win_rate``, ``low``, ``high``, ``p_adjusted``,
         ``mde``, ``verdict`` and ``note`` as ``lib.stats.validity`` gave them, and ``page`` (its
-        address from the site's root; empty when there is none). A head that a dataset's table
-        lacks, and every head on a dataset whose table isn't there, has one row there with
+        address from the site's root; empty when there is none). A head that a whole dataset's
+        table lacks, and every head on one whose table isn't there, has one row there with
         ``verdict`` ``"not run"``. No rows when no validity page was executed.
     """
-    found = {dataset: distinct(table) for dataset, table in tables.each("validity")}
+    found = {
+        dataset: distinct(table) if whole(dataset) else table[table["subset"] != ALL]
+        for dataset, table in tables.each("validity")
+    }
     heads = list(dict.fromkeys(head for table in found.values() for head in table["head"]))
     parts = []
     for dataset in tables.datasets if found else ():
@@ -43,7 +47,7 @@ def matrix(tables: Tables) -> pd.DataFrame:
         known = set() if table is None else set(table["head"])
         if table is not None:
             parts.append(table.assign(dataset=dataset, page=page))
-        missing = [head for head in heads if head not in known]
+        missing = [head for head in heads if head not in known] if whole(dataset) else []
         empty = {"dataset": dataset, "subset": ALL, "n": 0, "prompts": 0, "verdict": NOT_RUN}
         if missing:
             parts.append(pd.DataFrame([empty | {"head": head, "page": page} for head in missing]))
@@ -56,7 +60,10 @@ def matrix(tables: Tables) -> pd.DataFrame:
 
 
 def entanglement(tables: Tables, threshold: float = ENTANGLED) -> pd.DataFrame:
-    """Pairs of heads that choose nearly alike: |r| within items above a threshold.
+    """Pairs of heads that choose nearly alike: r within items beyond ±``threshold`` for sure.
+
+    A pair counts where the whole interval of r lies beyond the threshold; an r that is there by
+    luck of the sample doesn't.
 
     Returns
     -------
@@ -66,7 +73,8 @@ def entanglement(tables: Tables, threshold: float = ENTANGLED) -> pd.DataFrame:
     """
     parts = []
     for dataset, table in tables.each("disentanglement"):
-        near = table[(table["kind"] == WITHIN) & (table["r"].abs() > threshold)]
+        beyond = (table["low"] > threshold) | (table["high"] < -threshold)
+        near = table[(table["kind"] == WITHIN) & beyond]
         parts.append(near.assign(dataset=dataset, page=tables.page(dataset, "disentanglement")))
     parts = [part for part in parts if len(part)]
     if not parts:
@@ -103,14 +111,15 @@ def scorecard(tables: Tables) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``head``; ``claims`` (the concept, or ``"claims none"``); ``protocols`` (datasets on
-        which it has a verdict) and how many of each verdict, on all comparisons of a dataset
+        which it has a verdict) and how many of each verdict, on all comparisons of a dataset;
+        one whose criteria vary things of their own counts for none of these
         (``strong``, ``tracks``, ``inverted``, ``chance``, ``inconclusive``, ``undefined``);
         ``best`` and ``worst`` (the datasets of its highest and lowest win rate) with
         ``best_rate``, ``best_low``, ``best_high`` and the same of ``worst``; ``label``
         (``wrong`` if any page calls it so, else ``not contradicted`` or ``not tested``) with
         ``own`` (win rate on the claimed criterion), ``own_low``, ``own_high`` and
-        ``label_on`` (the dataset); ``partners`` (heads with |r| above .7 within items, with the
-        largest r and where) and ``readout`` (verdicts of the probes of the concept that it
+        ``label_on`` (the dataset); ``partners`` (heads whose r within items lies beyond ±.7 with
+        its whole interval, with the largest r and where) and ``readout`` (verdicts of the probes of the concept that it
         claims). A column of words says ``"not run"`` where no page tells; numbers are missing.
 
     Raises

@@ -66,6 +66,15 @@ class Tables:
         return quote(page.relative_to(root).with_suffix(".html").as_posix())
 
 
+def whole(dataset: str) -> bool:
+    """Does a dataset ask one question with all of its comparisons?
+
+    Not where each criterion varies a thing of its own (``lib.stats.protocols`` calls such a
+    dataset targeted): there the criteria are judged one by one, and their mean is no verdict.
+    """
+    return protocols.kind(dataset) != "targeted"
+
+
 def tables(results: str | Path, model: str) -> Tables:
     """What the pages of a model left under a results folder.
 

@@ -342,3 +342,36 @@ def test_a_page_without_what_it_needs_is_left_out_of_the_contents(made_up, monke
     monkeypatch.setattr(applies, "of_run", lambda folder: applies.Shape(5, 5, False))
     assert "gating" not in toc.render(found)
     assert "m/x/data" in toc.render(found)
+
+
+def test_a_model_listed_twice_is_an_error(tmp_path):
+    path = audit(tmp_path)
+    document = yaml.safe_load(path.read_text())
+    document["audits"] *= 2
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(ParameterError, match="each model once"):
+        plan.read(path)
+
+
+@pytest.mark.parametrize("change", [{"model": 3}, {"pages": [["validity"]]}])
+def test_names_that_are_no_texts_are_errors(tmp_path, change):
+    with pytest.raises(ParameterError, match="Put it in quotes"):
+        plan.read(audit(tmp_path, **change))
+
+
+def test_pages_that_left_the_plan_are_removed_with_their_tables(tmp_path, monkeypatch):
+    from lib.book import build
+
+    monkeypatch.setattr(paths, "RESULTS", tmp_path)
+    for folder in ("kept", "gone"):
+        (tmp_path / folder).mkdir()
+        for name in ("validity.ipynb", "validity.parquet", "validity.provenance.json"):
+            (tmp_path / folder / name).touch()
+    (tmp_path / "kept" / "data.ipynb").touch()
+    build.prune({tmp_path / "kept" / "validity.ipynb"})
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
+    assert found == [
+        "kept/validity.ipynb",
+        "kept/validity.parquet",
+        "kept/validity.provenance.json",
+    ]

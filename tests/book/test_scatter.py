@@ -22,12 +22,12 @@ def audit(parts) -> dict:
     return {"audits": [{"model": "smol-armo", "datasets": [dataset], "pages": ["validity"]}]}
 
 
-def test_parts_are_folders_of_their_own(tmp_path):
+def test_parts_are_jobs_of_their_own(tmp_path):
     path = tmp_path / "audit.yml"
     path.write_text(yaml.safe_dump(audit(2)))
     (run,) = plan.read(path).runs
     place = ".cache/parts/smol-armo/stimuli/controlled"
-    assert run.pieces == [f"{place}/0-of-2", f"{place}/1-of-2"]
+    assert run.pieces == [f"{place}/0-of-2.done", f"{place}/1-of-2.done"]
     path.write_text(yaml.safe_dump(audit(1)))
     assert plan.read(path).runs[0].pieces == []
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from lib.data import load_items, stream_items
-from lib.errors import DataError, StoreError
+from lib.errors import AuditError, DataError, StoreError
 from lib.extraction import extract, extract_stream, lazy, load_run, save_run
 
 
@@ -151,3 +152,71 @@ def test_a_stream_can_be_kept_as_one_run(streamed, tmp_path):
     found = load_run(streamed)
     again = load_run(save_run(found, tmp_path / "one"))
     assert np.array_equal(again["hidden"].values, found["hidden"].values)
+
+
+@pytest.mark.parametrize("states", [0, 1, 2])
+def test_single_rows_of_a_sample_are_those_of_the_whole(tiny_model, file, tmp_path, states):
+    run = load_run(
+        extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "s", states=states)
+    )
+    whole = run["hidden"].values
+    for row in range(len(whole)):
+        np.testing.assert_array_equal(run["hidden"][row : row + 1].values, whole[row : row + 1])
+
+
+def test_a_part_that_was_deleted_is_made_again(tiny_model, file, streamed):
+    before = load_run(streamed)["score"].values
+    shutil.rmtree(streamed / "part-00001")
+    (streamed / "part-00001.partial-1").mkdir()
+    extract_stream(tiny_model, stream_items(file, size=5), streamed)
+    assert np.array_equal(load_run(streamed)["score"].values, before)
+    assert not (streamed / "part-00001.partial-1").exists()
+    assert not (streamed / "part-00001.states").exists()
+
+
+def test_what_changes_nothing_doesnt_stop_a_stream(tiny_model, file, streamed):
+    extract_stream(tiny_model, stream_items(file, size=5), streamed, budget=64, progress=False)
+
+
+def test_a_stream_that_became_shorter_is_refused(tiny_model, file, streamed):
+    pieces = list(stream_items(file, size=5))
+    with pytest.raises(StoreError, match="more than its 2"):
+        extract_stream(tiny_model, pieces[:2], streamed)
+
+
+def test_a_run_says_all_the_ways_its_parts_were_computed(tiny_model, file, tmp_path, monkeypatch):
+    from lib.extraction import parity
+
+    answers = iter(["made up", *[""] * 9])
+    monkeypatch.setattr(parity, "objection", lambda *_: next(answers))
+    found = load_run(extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "s"))
+    assert found.attrs["extraction"]["packing"] == "padded; trees"
+
+
+def test_a_stream_is_read_from_any_folder(streamed, monkeypatch, tmp_path):
+    monkeypatch.chdir(streamed.parent)
+    found = load_run(streamed.name)
+    monkeypatch.chdir("/")
+    assert np.isfinite(found["hidden"].values).all()
+
+
+@pytest.mark.parametrize(("place", "states"), [("file.txt/x", None), ("s", -1)])
+def test_a_place_or_number_that_cant_be_is_an_error_at_once(
+    tiny_model, file, tmp_path, place, states
+):
+    (tmp_path / "file.txt").write_text("mine")
+    with pytest.raises(AuditError):
+        extract_stream(tiny_model, stream_items(file, size=5), tmp_path / place, states=states)
+    assert not (tmp_path / "s").exists()
+
+
+def test_what_was_dropped_is_counted_once(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    good = [{"prompt": f"q {i}", "chosen": "a", "rejected": "b"} for i in range(4)]
+    same = [{"prompt": "q", "chosen": "a", "rejected": "a"}] * 3
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*good, *same]))
+    whole = load_items(f"file:{path}").dropped
+    pieces = list(stream_items(f"file:{path}", size=2))
+    assert sum(whole.values()) == 3
+    assert sum(sum(piece.dropped.values()) for piece in pieces) == 3
+    assert [len(piece) for piece in pieces] == [2, 2]

@@ -172,3 +172,38 @@ def test_parts_and_streams_from_the_shell_make_the_run_of_one_command(tmp_path, 
     assert main([*given, "--stream", "3", "--limit", "2", "--out", str(tmp_path / "x")]) == 1
     assert main(given) == 1
     assert "--out FOLDER" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--stream", "3", "--out", "x"], "without the launcher"),
+        (["--part", "0/2"], "without the launcher"),
+    ],
+)
+def test_a_launcher_shares_the_work_by_itself(monkeypatch, capsys, flags, says):
+    from lib.__main__ import main
+
+    for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    given = ["extract", "--model", "smol-armo", "--dataset", "stimuli/probes"]
+    assert main([*given, *flags]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_variables_of_a_launcher_that_are_no_numbers_are_an_error(monkeypatch):
+    from lib.extraction.workers import world
+
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    with pytest.raises(ParameterError, match="accelerate launch"):
+        world()
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert world() is None
+
+
+def test_a_part_alone_writes_no_run(capsys):
+    from lib.__main__ import main
+
+    given = ["extract", "--model", "smol-armo", "--dataset", "stimuli/probes", "--part", "0/2"]
+    assert main([*given, "--out", "x"]) == 1
+    assert "--part by itself" in capsys.readouterr().err

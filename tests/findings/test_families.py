@@ -161,3 +161,22 @@ def test_with_next_to_nothing_no_family_sentence_holds_a_nan(shape):
     pairs, found = disentanglement.disentanglement(run, draws=9), disentanglement.factors(run)
     told += on_disentanglement.family(pairs, found)
     assert not any("nan" in sentence for sentence in told)
+
+
+def test_the_page_says_how_many_readouts_could_be_judged():
+    short = separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4)
+    losses = separability.readout(short, repeats=1)
+    (told,) = on_separability.measurable(losses)
+    assert told.startswith("So none of 1 readouts can be judged")
+    enough = separability.readout(separability_world("not read out", pairs=600), repeats=1)
+    assert on_separability.measurable(enough) == []
+
+
+def test_heads_of_one_concept_that_cannot_be_measured_share_a_sentence():
+    losses = separability.readout(
+        separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4),
+        repeats=1,
+    )
+    two = losses.iloc[[0, 0]].assign(head=["one", "two"])
+    (told,) = on_separability.readout(two)
+    assert "→ one, two: not measurable" in told
