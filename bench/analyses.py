@@ -171,14 +171,14 @@ def main() -> None:
         name = f"separability, {options.wide} features"
         found[name] = apart("separability", options.wide, 1, options)
     several = [found[name]["seconds"] for name in TOGETHER if name in found]
+    threads = os.environ.get("OMP_NUM_THREADS", os.cpu_count())
     document = {
+        "card": f"{platform.machine()}, {os.cpu_count()} cores, {threads} thread(s)",
         "heads": len(ARMORM),
         "pairs": options.pairs,
         "features": options.features,
         "draws": options.draws,
         "repeats": options.repeats,
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
         "load_before": round(load, 2),
         "analyses": found,
         "together_seconds": round(sum(several), 2),

@@ -194,7 +194,8 @@ class Page:
         """The papermill command that makes this page."""
         words = ["papermill", f"notebooks/{self.name}.ipynb", "out.ipynb"]
         for name, value in self.parameters.items():
-            if name != "tables" and value not in ("", 0, [], {}):
+            unused = name == "dataset" and self.parameters.get("runs")
+            if name != "tables" and not unused and value not in ("", 0, [], {}):
                 text = value if isinstance(value, str) else json.dumps(value)
                 words += ["-r" if isinstance(value, str) else "-p", name, text]
         return " ".join(shlex.quote(word) for word in words)

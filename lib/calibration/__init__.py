@@ -8,11 +8,12 @@ One module an analysis, each with a function ``checks(draws, seed)`` that gives 
 ``disentanglement``  factors, clusters, intervals of correlations
 ``geometry``         where entanglement lives
 ``separability``     concepts found, losses between state and head
-``gating``           what a gate gains
+``gating``           what a gate gains, and where it loses
+``comparing``        differences between models
 
 ``calibrate`` puts them together; ``checks`` holds what a row is. Worlds are those of
-``lib.planted``, and what judges them is ``lib.stats`` itself, in one call for all draws where
-its functions take arrays, else in one call a draw.
+``lib.planted``, and what judges them is ``lib.stats`` (and ``lib.summary``) itself, in one call
+for all draws where its functions take arrays, else in one call a draw.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import pandas as pd
 
 from lib.calibration import (
+    comparing,
     disentanglement,
     gating,
     geometry,
@@ -38,6 +40,7 @@ ANALYSES = {
     "geometry": geometry,
     "separability": separability,
     "gating": gating,
+    "comparing": comparing,
 }
 
 

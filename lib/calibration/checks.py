@@ -17,6 +17,7 @@ from lib.errors import ParameterError, unknown
 
 LEVEL = 0.99
 MEASURES = ("false-positive rate", "power", "coverage")
+VERDICTS = ("shown", "undecided", "fails")
 FORMS = ("corrected", "as published")
 COLUMNS = ("claim", "world", "measure", "draws", "rate", "low99", "high99", "target", "verdict")
 COLUMNS += ("form", "at_least", "at_most", "note")
@@ -71,8 +72,10 @@ def check(
     -------
     dict
         The ``COLUMNS``: ``rate`` with its 99% interval ``low99`` and ``high99``, ``target`` in
-        words, and ``verdict``: ``fails`` where the interval lies wholly outside of the target,
-        so that a correct procedure seldom fails by chance; else ``ok``.
+        words, and ``verdict``: ``shown`` where the interval lies wholly within the target,
+        ``fails`` where it lies wholly outside, so that a correct procedure seldom fails by
+        chance; else ``undecided``. What must be so in every world (or in none) is shown when it
+        is so in every one drawn, and fails at the first exception.
     """
     happened = np.asarray(happened, bool)
     draws, hits = len(happened), int(happened.sum())
@@ -86,7 +89,7 @@ def check(
         "low99": low,
         "high99": high,
         "target": _words(at_least, at_most),
-        "verdict": "fails" if high < at_least or low > at_most else "ok",
+        "verdict": _verdict(hits / draws, low, high, at_least, at_most),
         "form": form,
         "at_least": at_least,
         "at_most": at_most,
@@ -94,7 +97,19 @@ def check(
     }
 
 
+def _verdict(rate: float, low: float, high: float, at_least: float, at_most: float) -> str:
+    if at_least >= 1 or at_most <= 0:  # an identity: no interval reaches its target
+        return "shown" if at_least <= rate <= at_most else "fails"
+    if high < at_least or low > at_most:
+        return "fails"
+    return "shown" if at_least <= low and high <= at_most else "undecided"
+
+
 def _words(at_least: float, at_most: float) -> str:
+    if at_least >= 1:
+        return "always"
+    if at_most <= 0:
+        return "never"
     if at_least <= 0:
         return f"at most {at_most:.0%}"
     if at_most >= 1:

@@ -12,6 +12,8 @@ from lib.stats import labels, permutation
 ALPHA = 0.05
 GAP = labels.GAP
 WITHIN = 0.05  # of the power that the page tells
+ACCUSATIONS = {"swap": "two names are exchanged", "centred": "a head follows another criterion"}
+EITHER = "either accusation"
 STEP = 2_000_000  # cells of an array
 AGREEING = ["a-safety", "b-safety", "a-honesty", "b-honesty"]
 
@@ -26,24 +28,30 @@ def checks(draws: int, seed: int) -> list[dict]:
     ]
 
 
-def _judged(draws: int, seed: int, name: str, *, form: str = "swap", **world):
-    """Adjusted p of each accusation and p of the order of names, over many worlds."""
+def _judged(draws: int, seed: int, name: str, **world):
+    """Adjusted p of each accusation, by form, and p of the order of names, over many worlds."""
     source = generator(seed, name)
     concepts = world.get("concepts", 4)
     own = np.arange(concepts)
     orders = labels.name_orders(concepts, 2000)
-    adjusted, order = [], []
+    adjusted: dict[str, list[np.ndarray]] = {form: [] for form in labels.FORMS}
+    order = []
     for part in parts(draws, max(1, STEP // (concepts**2 * world["pairs"]))):
         won, criterion = label_wins(source, part, gap=GAP, **world)
         found = labels.moments(won, criterion, np.arange(len(criterion)))
-        if form == "swap":
-            contrasts = labels.swap_contrasts(found, own, *labels.swap_family(own))
-        else:
-            contrasts = labels.centred_contrasts(found, own, *labels.centred_family(own, concepts))
-        adjusted.append(permutation.holm(labels.one_sided(*contrasts)))
+        swaps = labels.swap_contrasts(found, own, *labels.swap_family(own))
+        centred = labels.centred_contrasts(found, own, *labels.centred_family(own, concepts))
+        for form, contrasts in (("swap", swaps), ("centred", centred)):
+            adjusted[form].append(_adjusted(labels.one_sided(*contrasts)))
         if concepts <= labels.ENUMERATED:
             order.append(labels.names_p(found.rate, own, orders))
-    return np.concatenate(adjusted), np.concatenate(order) if order else None
+    whole = {form: np.concatenate(parts) for form, parts in adjusted.items()}
+    return whole, np.concatenate(order) if order else None
+
+
+def _adjusted(p: np.ndarray) -> np.ndarray:
+    """Holm within a form, and each form at its share of the page's level."""
+    return np.minimum(len(labels.FORMS) * permutation.holm(p), 1.0)
 
 
 def _accusations(draws: int, seed: int) -> list[dict]:
@@ -52,32 +60,27 @@ def _accusations(draws: int, seed: int) -> list[dict]:
         "nothing": "4 heads follow nothing",
     }
     sizes = {(100, 0.0): "100 pairs a criterion", (20, 0.5): "20 pairs, heads alike in half"}
-    rows = []
-    for form, words in (
-        ("swap", "two names are exchanged"),
-        ("centred", "a head follows another criterion"),
-    ):
-        for kind, says in kinds.items():
-            for (pairs, shared), size in sizes.items():
-                adjusted, _ = _judged(
-                    many(draws, 10_000),
-                    seed,
-                    f"labels/{form}/{kind}/{pairs}",
-                    form=form,
-                    kind=kind,
-                    pairs=pairs,
-                    shared=shared,
-                )
-                rows.append(
-                    check(
-                        words,
-                        f"{says}; {size}",
-                        "false-positive rate",
-                        (adjusted < ALPHA).any(axis=1),
-                        at_most=FALSE,
-                    )
-                )
-    return rows
+    found: dict[str, list[tuple[str, np.ndarray]]] = {words: [] for words in ACCUSATIONS.values()}
+    found[EITHER] = []
+    for kind, says in kinds.items():
+        for (pairs, shared), size in sizes.items():
+            adjusted, _ = _judged(
+                many(draws, 10_000),
+                seed,
+                f"labels/accusations/{kind}/{pairs}",
+                kind=kind,
+                pairs=pairs,
+                shared=shared,
+            )
+            made = {form: (p < ALPHA).any(axis=1) for form, p in adjusted.items()}
+            for form, words in ACCUSATIONS.items():
+                found[words].append((f"{says}; {size}", made[form]))
+            found[EITHER].append((f"{says}; {size}", np.any(list(made.values()), axis=0)))
+    return [
+        check(words, world, "false-positive rate", happened, at_most=FALSE)
+        for words, worlds in found.items()
+        for world, happened in worlds
+    ]
 
 
 def _order(draws: int, seed: int) -> list[dict]:
@@ -129,7 +132,7 @@ def _swaps(draws: int, seed: int) -> list[dict]:
                 "two names are exchanged; power as told" if few else "two names are exchanged",
                 f"1 exchange among {concepts} heads; {pairs} pairs a criterion, gap {GAP}",
                 "power",
-                adjusted[:, 0] < ALPHA,
+                adjusted["swap"][:, 0] < ALPHA,
                 at_least=told - WITHIN if few else POWER,
                 at_most=told + WITHIN if few else 1.0,
                 note=f"power that the page tells: {told:.2f}",

@@ -10,17 +10,18 @@ from lib.stats import separability
 
 FEATURES = 12
 ALPHA = 0.05
+ONE_SIDED = 0.95  # of bounds on one side
 SEEN = ("read out", "not read out")
 
 
 def checks(draws: int, seed: int) -> list[dict]:
     """Rows on probes and readout losses."""
-    hidden = _verdicts("not read out", 400, draws, 30, seed)
+    hidden = _verdicts("not read out", 400, draws, 50, seed)
     absent = _verdicts("absent", 400, draws, 80, seed)
     # Neither a loss nor its interval needs controls or planted directions.
-    equal = _verdicts("head equals concept", 400, draws, 200, seed, flips=0, plants=0)
+    equal = _verdicts("head equals concept", 400, draws, 800, seed, flips=0, plants=0)
     lost = (equal["p_adjusted"] < ALPHA) & (equal["loss"] > 0)
-    few = _verdicts("not read out", 150, draws, 20, seed, features=120, strength=1.0)
+    few = _verdicts("not read out", 150, draws, 40, seed, features=120, strength=1.0)
     size = f"400 pairs, {FEATURES} features"
     false, power = "false-positive rate", "power"
     return [
@@ -52,7 +53,15 @@ def checks(draws: int, seed: int) -> list[dict]:
             (equal["low"] <= 0) & (equal["high"] >= 0),
             at_least=COVERAGE[0],
             note=f"mean loss {equal['loss'].mean():.4f}: a probe learns from finite data what "
-            "the head has",
+            "the head has, so the interval lies too low",
+        ),
+        check(
+            "a loss is at least its lower end",
+            f"the head is the concept; {size}",
+            "coverage",
+            equal["low"] <= 0,
+            at_least=ONE_SIDED,
+            note="the end that a verdict rests on",
         ),
         check(
             "a probe can measure this",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pandas as pd
 
 from lib.errors import DataError
-from lib.stats.claims import ARTEFACT, COLUMNS, FAILS, HOLDS, UNTOLD, VERDICTS
+from lib.stats.claims import ARTEFACT, COLUMNS, FAILS, HOLDS, UNTOLD, VERDICTS, p_text
 
 # Key of lib.stats.claims → the claim, and what the verdict rests on.
 WORDS: dict[str, tuple[str, str]] = {
@@ -62,9 +62,9 @@ WORDS: dict[str, tuple[str, str]] = {
         "That split is not shuffled; its first part is the harmlessness one.",
     ),
     "valid-heads-cross": (
-        "A low rate on these pairs shows a worthless head, a high one a good head",
-        "Both rates are what valid heads can show on such pairs: heads that follow people on "
-        "one part go against them on the other.",
+        "The helpfulness head is worthless, the one called readability good",
+        "On pairs about harm the rates don't say: a head that is right about one thing can go "
+        "against people where they chose by another.",
     ),
     "stratified": (
         "Results hold by subset",
@@ -72,7 +72,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "hh-valid": (
         "One head is valid by the audit's rule",
-        "Counted among the rates that were given; the other heads' were not.",
+        "The rates given could contradict it; to confirm it, the other heads' are needed.",
     ),
     "hh-chance": (
         "One head is above chance",
@@ -85,7 +85,8 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "hh-helpfulness": (
         "The helpfulness head gives noise on hh-rlhf",
-        "It is below one half beyond chance: it prefers what people rejected as more harmful.",
+        "It is below one half beyond chance: more often than not it prefers what people rejected "
+        "as more harmful.",
     ),
     "hh-best": (
         "The best head ranks these pairs as people did",
@@ -118,7 +119,8 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "pooled": (
         "Heads are entangled",
-        "Over all responses, prompts that are easy and responses that are better mix.",
+        "Over all responses, easy prompts and better responses mix, which can hide or make "
+        "correlations; by how much here needs the scores.",
     ),
     "groups": (
         "Heads fall into groups",
@@ -140,8 +142,8 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "folds": (
         "Probe accuracies are held out",
-        "Components were fitted on all rows, and folds part responses to one prompt; a small "
-        "effect here.",
+        "Read in its code: components are fitted on all rows, and folds part responses to one "
+        "prompt.",
     ),
     "geometry-gap": (
         "Heads are nearly orthogonal",
@@ -158,7 +160,8 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "geometry-pairs": (
         "Cosines explain a share of correlations",
-        "Pairs that share a head are not independent.",
+        "Pairs that share a head are not independent, so without the matrices no interval can be "
+        "given.",
     ),
     "geometry-place": (
         "Entanglement lives in the backbone",
@@ -166,7 +169,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "bench-valid": (
         "Most heads are valid on RewardBench",
-        "As many as the rates given allow.",
+        "The few rates given could contradict it, not confirm it.",
     ),
     "bench-mean": ("Mean rate of the valid heads on RewardBench", "The rates were not published."),
     "bench-complexity": (
@@ -211,18 +214,19 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "type-b-others": (
         "Heads win on their own criterion",
-        "Pairs with the largest gaps were kept first; without a length baseline here too.",
+        "Without a length baseline; where as many pairs as the cap were kept, those with the "
+        "largest gaps came first.",
     ),
     "targeted": (
         "Other heads know helpfulness better than the helpfulness head",
-        "Both heads scored the same pairs, so the answer hangs on how often both win, which "
+        "If both heads scored the same pairs, the answer hangs on how often both win, which "
         "was not published; no head is called by its true name but two.",
     ),
     "prompts": (
         "The model saw what it was trained on",
         "Read in its code: turns joined into one with one speaker's name deleted, the start "
-        "token doubled, and the end of the response cut where it is long. The shares are in "
-        "the tokens of the model at hand.",
+        "token doubled, and the end of the response cut where it is long. How many that "
+        "is on the runs at hand is counted in their model's tokens.",
     ),
     "code-rewardbench": (
         "The scores on RewardBench come from the committed script",
@@ -251,11 +255,11 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "lens-cascade": (
         "The dimensions of a cascade are correlated",
-        "By default a correlation of as many points as a line needs.",
+        "Compared with random points, as many as are correlated by default.",
     ),
     "lens-probes": (
         "Hacking probes show effects",
-        "So few pairs can't reach the usual level whatever they show.",
+        "The smallest p that so few pairs can reach, whatever they show, beside the usual level.",
     ),
     "lens-divergence": (
         "A fixed distance tells diverged activations",
@@ -275,10 +279,15 @@ WORDS: dict[str, tuple[str, str]] = {
         "One model's set is all of its neurons. Neurons that are active in the backbone "
         "anyway would be shared too; no such control was published.",
     ),
-    "overlap-mixed": (
-        "So do the mixed and the single models",
-        "What the one model must have had follows from both means. The overlap with the "
-        "harmless set is the size of a top set among all neurons.",
+    "overlap-mixed-harmless": (
+        "So do the mixed and the harmless model",
+        "What the one model must have had follows from both means; compared with the size of a "
+        "top set among all neurons.",
+    ),
+    "overlap-mixed-helpful": (
+        "So do the mixed and the helpful model",
+        "What the one model must have had follows from both means; what neurons that are active "
+        "anyway add needs a control, and none was published.",
     ),
     "overlap-gpt2-large": (
         "One model shares far fewer neurons",
@@ -287,7 +296,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "retention": (
         "Shared neurons keep what the mixed model retains",
-        "Both sides lose the same share.",
+        "The drops are alike; whether they differ can't be told.",
     ),
     "neuron-retention": ("Neurons are retained", "Needs the sets."),
     "ablation": (
@@ -299,7 +308,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "They hit both sides in the proportion that the whole top set does.",
     ),
     "rmsd": (
-        "The harmless model tells chosen from rejected by larger activations",
+        "Activations of chosen and rejected differ more in the harmless model",
         "Counted over models, which share data and recipe.",
     ),
     "trade-off": (
@@ -309,19 +318,23 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "looks": (
         "A helpful model prefers the reply that only looks better",
-        "Below one half on every adversarial subset.",
+        "Compared with one half on every adversarial subset; without the number of pairs, how "
+        "surely can't be told.",
     ),
 }
 _SHORT = {HOLDS: "holds", FAILS: "fails", ARTEFACT: "artefact", UNTOLD: "untold"}
 
 
-def claims(checks: pd.DataFrame) -> pd.DataFrame:
+def claims(checks: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
     """The table of claims.
 
     Parameters
     ----------
     checks
         From ``lib.stats.claims.checks``.
+    crossed
+        From ``lib.stats.published.crossed``: what heads at hand do is part of one claim's
+        evidence.
 
     Returns
     -------
@@ -340,6 +353,7 @@ def claims(checks: pd.DataFrame) -> pd.DataFrame:
     table = checks[list(COLUMNS)].copy()
     table["claim"] = [WORDS[key][0] for key in table["key"]]
     table["evidence"] = [WORDS[key][1] for key in table["key"]]
+    table.loc[table["key"] == "valid-heads-cross", "evidence"] += f" {crossover(crossed)}"
     order = ["system", "part", "claim", "published", "recomputed", "verdict", "evidence", "points"]
     return table[order]
 
@@ -350,6 +364,13 @@ def of(table: pd.DataFrame, system: str, part: str = "") -> pd.DataFrame:
     """
     rows = table[(table["system"] == system) & (table["part"] == part)]
     return rows[["claim", "verdict", "published", "recomputed", "evidence"]]
+
+
+def rated(rates: pd.DataFrame) -> pd.DataFrame:
+    """What is shown of ``lib.stats.published.rates``, each p as text."""
+    shown = rates[["subset", "called", "head", "n", "win_rate", "low", "high", "verdict", "note"]]
+    shown.insert(shown.columns.get_loc("verdict"), "p", rates["p"].map(p_text))
+    return shown
 
 
 def counts(table: pd.DataFrame) -> pd.DataFrame:

@@ -63,11 +63,14 @@ def _names(card: pd.DataFrame) -> list[str]:
         return []
     wrong = card[card["label"] == WRONG]
     tested = card[~card["label"].isin([NOT_RUN, NOT_TESTED])]
-    told = [
-        f"{row.head} is called wrong about {row.claims} on {row.label_on} "
-        f"(it wins {row.own:.2f} [{row.own_low:.2f}, {row.own_high:.2f}] there)."
-        for row in wrong.itertuples()
-    ]
+    told = _few(
+        [
+            f"{row.head} is called wrong about {row.claims} on {row.label_on} "
+            f"(it wins {row.own:.2f} [{row.own_low:.2f}, {row.own_high:.2f}] there)."
+            for row in wrong.itertuples()
+        ],
+        "further names are called wrong.",
+    )
     if tested.empty:
         return ["No head's name could be tested against what the head does."]
     if wrong.empty:
@@ -82,23 +85,18 @@ def _names(card: pd.DataFrame) -> list[str]:
         none = card[(card["label"] == NOT_TESTED) & (card["claims"] == NO_CONCEPT)]
         why = ", since it claims none of the concepts" if len(none) == silent == 1 else ""
         told.append(f"The name of {_count(silent, 'head')} was not tested{why}.")
-    return _few(told, "further sentences are in the table.")
+    return told
 
 
 def _unproven(tested: pd.DataFrame) -> str:
     """How many heads don't win on the criterion that they claim: silence is no support."""
-    low = tested["own_low"].astype(float)
-    losing = int((low <= 0.5).sum())
-    if len(tested) == 1:
-        does = "doesn't win" if losing else "wins"
-        return f"That head {does} on the criterion that it claims beyond its interval."
-    dont = "doesn't" if losing == 1 else "don't"
+    silent = int((tested["own_low"].astype(float) <= 0.5).sum())
+    if not silent:
+        return "Each tested head wins its own criterion beyond its interval."
+    verb, own = ("doesn't", "its") if silent == 1 else ("don't", "their")
     return (
-        f"Of the {len(tested)} heads tested, {losing or 'none'} {dont} win on the criterion that "
-        f"{'it claims' if losing == 1 else 'they claim'}, beyond the interval of that win rate."
-        if losing
-        else f"All {len(tested)} heads tested win on the criterion that they claim, beyond the "
-        "interval of that win rate."
+        f"{silent} of {_count(len(tested), 'tested head')} {verb} win {own} own criterion beyond "
+        f"{own} interval."
     )
 
 
@@ -111,16 +109,16 @@ def _partners(card: pd.DataFrame, entangled: pd.DataFrame) -> list[str]:
             "looked at."
         ]
     pairs = entangled.drop_duplicates(["head", "other"])
-    several = entangled.groupby(["head", "other"])["dataset"].nunique()
-    told = []
-    for row in pairs.itertuples():
-        places = several[(row.head, row.other)]
-        most = f", the largest of {places} datasets" if places > 1 else ""
-        told.append(
-            f"{row.head} and {row.other} are entangled: their choices correlate at {row.r:.2f} "
-            f"[{row.low:.2f}, {row.high:.2f}] on {row.dataset}{most}."
-        )
-    return _few(told, "further pairs are entangled.")
+    told = [
+        f"{row.head} and {row.other} are entangled: their choices correlate at {row.r:.2f} "
+        f"[{row.low:.2f}, {row.high:.2f}] on {row.dataset}."
+        for row in pairs.itertuples()
+    ]
+    return [
+        *_few(told, "further pairs are entangled."),
+        f"Two heads count as entangled where the whole interval lies beyond ±{ENTANGLED:g}; of "
+        "several datasets the largest correlation is told.",
+    ]
 
 
 def _readout(card: pd.DataFrame) -> list[str]:

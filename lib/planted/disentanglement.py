@@ -62,13 +62,13 @@ def independent_world(
     return make_run(score, prompt=np.arange(pairs) // per_prompt, name="planted/independent")
 
 
-def levels_world(pairs: int = 2000, seed: int = 0) -> xr.Dataset:
-    """Two heads that agree on prompts (r = .8) and disagree on responses (r = −.8).
+def levels_world(pairs: int = 2000, seed: int = 0, r: float = 0.8) -> xr.Dataset:
+    """Two heads that agree on prompts (``r``) and disagree on responses (−``r``).
 
     Both levels have unit variance, so the pooled correlation is 0.
     """
     generator = np.random.default_rng(seed)
-    between, within = ([[1, sign * 0.8], [sign * 0.8, 1]] for sign in (1, -1))
+    between, within = ([[1, sign * r], [sign * r, 1]] for sign in (1, -1))
     prompt = generator.multivariate_normal(np.zeros(2), between, pairs)
     own = generator.multivariate_normal(np.zeros(2), within, 2 * pairs)
     score = np.repeat(prompt, 2, axis=0) + own

@@ -2,6 +2,8 @@
 
 People choose by ``first`` on prompts of one kind and by ``second`` on the other; ``verbosity``
 leaks into both, and the debiasing matrix takes it out again. The gate knows the kind.
+
+``equal_world`` has a gate that is as good as the best head, and worse than fixed weights.
 """
 
 from __future__ import annotations
@@ -78,3 +80,32 @@ def gating_world(
         name="planted/gating",
     )
     return run.assign(gate=(("item", "head"), coefficients.astype(np.float32)))
+
+
+COSINE = 0.8  # of the best head with what people choose by, and of the score
+
+
+def equal_world(pairs: int = 1000, seed: int = 0) -> xr.Dataset:
+    """A gated run whose score is exactly as good as its best head; fixed weights beat both.
+
+    Notes
+    -----
+    With independent unit normals Q, m and n, people choose by Q and never err; ``best`` is
+    cQ + sm and ``worse`` is cQ + s(2n − m), c = ``COSINE`` and s = √(1 − c²). The gate gives
+    each one half, so the score is cQ + sn: it ranks 1 − arccos(c)/π of the pairs, as ``best``
+    does. Weights of ¾ and ¼ leave the least noise, s²/2, and rank
+    1 − arccos(c/√(c² + s²/2))/π.
+    """
+    generator = np.random.default_rng(seed)
+    sine = np.sqrt(1 - COSINE**2)
+    quality, m, n = generator.standard_normal((3, pairs, 2))
+    order = np.argsort(-quality, axis=1)
+    quality, m, n = (np.take_along_axis(part, order, axis=1) for part in (quality, m, n))
+    score = np.stack([COSINE * quality + sine * m, COSINE * quality + sine * (2 * n - m)], axis=2)
+    run = make_run(
+        score.reshape(-1, 2),
+        heads=("best", "worse"),
+        final=score.mean(axis=2).reshape(-1),
+        name="planted/equal-gate",
+    )
+    return run.assign(gate=(("item", "head"), np.full((pairs, 2), 0.5, np.float32)))

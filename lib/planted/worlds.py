@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
+from scipy import stats
 
 from lib.extraction.run import check
 
@@ -169,6 +170,42 @@ def length_wins(
     length, own = gaps(1), gaps(heads)
     gap = np.sqrt(np.float32(agreement)) * length + np.sqrt(np.float32(1 - agreement)) * own
     return (gap > 0).sum(axis=2)
+
+
+def model_wins(
+    generator: np.random.Generator,
+    prompts: int,
+    per_prompt: int,
+    rates: Sequence[float],
+    agreement: float = 0.5,
+    alike: float = 0.5,
+) -> np.ndarray:
+    """Outcomes of several models on the same comparisons, each of a known win rate.
+
+    A model wins where a unit normal lies below the quantile of its rate.
+
+    Parameters
+    ----------
+    rates
+        True win rate of each model.
+    agreement
+        Correlation of two models' normals.
+    alike
+        Correlation of two normals of a prompt.
+
+    Returns
+    -------
+    numpy.ndarray
+        0 or 1, shape (prompts · per_prompt, models); rows of a prompt are neighbours.
+    """
+
+    def luck(many: int) -> np.ndarray:
+        prompt = generator.standard_normal((prompts, 1, many))
+        row = generator.standard_normal((prompts, per_prompt, many))
+        return np.sqrt(alike) * prompt + np.sqrt(1 - alike) * row
+
+    drawn = np.sqrt(agreement) * luck(1) + np.sqrt(1 - agreement) * luck(len(rates))
+    return (drawn < stats.norm.ppf(rates)).astype(float).reshape(-1, len(rates))
 
 
 def validity_world(pairs: int = 600, strength: float = 0.8, seed: int = 0) -> xr.Dataset:

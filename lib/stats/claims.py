@@ -38,6 +38,8 @@ COLUMNS = ("key", "system", "part", "points", "published", "recomputed", "verdic
 NO_PARTS = "no runs of both parts of hh-rlhf are at hand"
 NO_RUN = "no run that says it is at hand"
 SMALL = 1e-12  # p below this are not told apart
+LEVEL = 0.05  # where a test usually rejects
+LINE = 0.99  # an |r| beyond this is that of points on a line
 NOTHING = "nothing to compute: read in text and code"
 
 
@@ -79,9 +81,22 @@ def _whether(right: bool) -> str:
     return HOLDS if right else FAILS
 
 
+def _count(claimed: int, least: int, most: int) -> str:
+    """Of a count that the published part of what it counts puts between two others."""
+    if not least <= claimed <= most:
+        return FAILS
+    return HOLDS if least == most else UNTOLD
+
+
+def p_text(p: float) -> str:
+    """As in "0.0042", or "< 1e-12" where it is smaller."""
+    return f"{p:.2g}" if p >= SMALL else f"< {SMALL:g}"
+
+
 def _rate(row) -> str:
-    p = f"p = {row.p:.2g}" if row.p >= SMALL else f"p < {SMALL:g}"
-    return f"{row.win_rate:.3f} [{row.low:.3f}, {row.high:.3f}], {p}"
+    p = p_text(row.p)
+    sign = "" if p.startswith("<") else "= "
+    return f"{row.win_rate:.3f} [{row.low:.3f}, {row.high:.3f}], p {sign}{p}"
 
 
 def _armorm(figures: Figures) -> Iterator[tuple]:
@@ -202,14 +217,14 @@ def _audit_validity(figures: Figures, runs, found: Mapping[str, float]) -> Itera
     heads, rule, hh = len(audit["names"]), audit["rule"], audit["hh"]
     table = published.rates(figures)
     given = table[table["subset"] == "hh-rlhf"].set_index("called")
-    passing = int((given["win_rate"] >= rule["share"]).sum())
+    passing, absent = int((given["win_rate"] >= rule["share"]).sum()), heads - len(given)
     yield (
         "hh-valid",
         *system,
         "6",
         f"{hh['valid']} of {heads} heads reaches {rule['share']:.2f}",
-        f"{passing} of the {len(given)} rates given does",
-        _whether(passing == hh["valid"]),
+        f"{passing} of the {len(given)} rates given does; {absent} were not given",
+        _count(hh["valid"], passing, passing + absent),
     )
     above = given["verdict"].isin(["strong", "tracks"])
     below = given["verdict"] == "inverted"
@@ -220,7 +235,7 @@ def _audit_validity(figures: Figures, runs, found: Mapping[str, float]) -> Itera
         f"{hh['valid']} of {heads} heads is above chance",
         f"of the {len(given)} given, {above.sum()} above and {below.sum()} below one half after "
         f"correction for {heads} heads; {len(given) - above.sum() - below.sum()} undecided",
-        _whether(int(above.sum()) == hh["valid"]),
+        _count(hh["valid"], int(above.sum()), int(above.sum()) + absent),
     )
     marginal = [given.loc[name] for name in ("safety", "harmlessness")]
     yield (
@@ -240,7 +255,7 @@ def _audit_validity(figures: Figures, runs, found: Mapping[str, float]) -> Itera
         "6",
         f"{helpful['win_rate']:.3f}, called noise",
         _rate(helpful),
-        _whether(helpful["verdict"] in ("chance", "inconclusive")),
+        _whether(helpful["verdict"] == "chance"),
     )
     yield (
         "hh-best",
@@ -320,7 +335,7 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         f"mean |ρ| {spread['mean_abs']:.3f} over all responses",
         f"two planted heads with {found['between']:+.2f} between and {found['within']:+.2f} within "
         f"prompts have {found['pooled']:+.2f} pooled; {told or f'not computed: {NO_RUN}'}",
-        ARTEFACT,
+        UNTOLD,
     )
     yield ("groups", *system, "5", f"{spread['groups']} groups of heads", "not computed", UNTOLD)
     shares = published.probe_shares(figures)
@@ -336,7 +351,8 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         f"{top['head']} and {bottom['head']}: R² {top['share']:.2f} and {bottom['share']:.2f} of "
         "the head inside the components; "
         + (
-            f"on {len(again)} heads at hand probes lie {miss:.3f} (median) from what R² predicts"
+            f"in {len(again)} fits at hand (heads: {again['head'].nunique()}, data sets: "
+            f"{again['dataset'].nunique()}) probes lie {miss:.3f} (median) from what R² predicts"
             if len(again)
             else f"not computed: {NO_RUN}"
         ),
@@ -361,7 +377,7 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         f"{shares['share'].max():.0%}",
         UNTOLD,
     )
-    yield ("folds", *system, "3", "accuracies over folds", NOTHING, ARTEFACT)
+    yield ("folds", *system, "3", "accuracies over folds", NOTHING, FAILS)
     bounds = published.geometry_bounds(figures).set_index("quantity")
     geometry = audit["geometry"]
     most, least = bounds.loc["largest RMS correlation"], bounds.loc["smallest RMS cosine"]
@@ -378,16 +394,17 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         _whether(most["high"] >= most["published"]),
     )
     picture = bounds.loc["RMS cosine of the picture"]
+    allowed = "allows" if picture["high"] >= least["low"] else "rules out"
     yield (
         "geometry-picture",
         *system,
         "4",
         f"RMS cosine {geometry['gap']:.3f}",
         f"{picture['value']:.2f} [{picture['low']:.3f}, {picture['high']:.3f}] in an independent "
-        f"picture, which the regression allows (it needs {least['low']:.3f} or more)",
+        f"picture, which the regression {allowed} (it needs {least['low']:.3f} or more)",
         _whether(picture["low"] <= geometry["gap"]),
     )
-    angles = published.random_angles(figures, seed=seed)
+    angle, angles = geometry["random_angle"], published.random_angles(figures, seed=seed)
     told = "; ".join(
         f"with {row.against} dimensions {row.lowest:.0f}° to {row.largest:.0f}°, "
         f"mean {row.mean:.0f}°"
@@ -397,9 +414,9 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         "geometry-angles",
         *system,
         "4",
-        f"random subspaces are at {geometry['random_angle']}°",
+        f"random subspaces are at {angle}°",
         told,
-        _whether(bool((angles["lowest"] <= geometry["random_angle"]).all())),
+        _whether(bool(((angles["lowest"] <= angle) & (angle <= angles["largest"])).all())),
     )
     heads = len(audit["names"])
     yield (
@@ -408,7 +425,7 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         "4",
         f"R² {geometry['r2']:.2f}, without an interval",
         f"{heads * (heads - 1) // 2} pairs of {heads} heads: each head is in {heads - 1} of them",
-        ARTEFACT,
+        UNTOLD,
     )
     yield (
         "geometry-place",
@@ -430,18 +447,20 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
     def of(subset: str, name: str):
         return table[(table["subset"] == subset) & (table["called"] == name)].iloc[0]
 
-    def passing(subset: str) -> int:
-        given = table[table["subset"] == subset]
-        return heads - int((given["win_rate"] < rule["share"]).sum())
+    def passing(subset: str) -> tuple[int, int]:
+        """At least and at most how many heads reach the share there."""
+        reach = table["win_rate"][table["subset"] == subset] >= rule["share"]
+        return int(reach.sum()), heads - int((~reach).sum())
 
     bench = audit["rewardbench"]
+    least, most = passing("RewardBench")
     yield (
         "bench-valid",
         *system,
         "",
         f"{bench['valid']} of {heads} heads valid on RewardBench",
-        f"{passing('RewardBench')} at most by the rule, from the rates given",
-        _whether(bench["valid"] <= passing("RewardBench")),
+        f"between {least} and {most} by the rule, from the {len(bench['rates'])} rates given",
+        _count(bench["valid"], least, most),
     )
     yield ("bench-mean", *system, "", f"mean {bench['mean_valid']:.2f}", "not computed", UNTOLD)
     complexity, verbosity = of("RewardBench", "complexity"), of("RewardBench", "verbosity")
@@ -497,15 +516,16 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
         lambda row: scipy_stats.binomtest(row.wins, row.n, alternative="greater").pvalue, axis=1
     )
     a = audit["type_a"]
+    least, most = passing("TYPE A")
     yield (
         "type-a-valid",
         *system,
         "6",
         f"{a['valid']} of {heads} heads valid on TYPE A",
-        f"{passing('TYPE A')} at most by the rule of {rule['share']:.2f}: "
+        f"{most} at most by the rule of {rule['share']:.2f}: "
         f"{(type_a['win_rate'] < rule['share']).sum()} of the {len(type_a)} rates given are below "
         f"it; {heads - (one_sided >= rule['alpha']).sum()} at most by a one-sided p alone",
-        _whether(a["valid"] <= passing("TYPE A")),
+        _count(a["valid"], least, most),
     )
     close = [type_a.loc["helpfulness"], type_a.loc["correctness"]]
     yield (
@@ -546,7 +566,7 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
             f"{row['called']} [{row['low']:.2f}, {row['high']:.2f}] of {row['n']}" for row in others
         )
         + f"; no number of pairs for {', '.join(unknown)}",
-        ARTEFACT,
+        UNTOLD,
     )
     given = table[table["subset"] == published.TARGETED].sort_values("win_rate", ascending=False)
     best, own = given.iloc[0], given[given["called"] == "helpfulness"].iloc[0]
@@ -556,8 +576,9 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
         *system,
         "1, 6",
         f"{best['called']} {best['win_rate']:.3f}, helpfulness {own['win_rate']:.3f}",
-        f"{best['head']} to {own['head']}: p between {low:.1g} and {high:.2f}, by how many of "
-        f"{own['n']} pairs both win; the one called harmlessness is {true['harmlessness']}",
+        f"{best['head']} to {own['head']}: if these are the same {own['n']} pairs, p between "
+        f"{low:.1g} and {high:.2f}, by how many of them both win; the one called harmlessness is "
+        f"{true['harmlessness']}",
         UNTOLD,
     )
 
@@ -576,7 +597,7 @@ def _audit_code(figures: Figures, runs) -> Iterator[tuple]:
         "one rendered prompt a response",
         f"one user turn, {prompts['bos']} BOS tokens; responses that a limit of "
         f"{prompts['tokens']:,} tokens cuts: {told or f'not computed: {NO_RUN}'}",
-        ARTEFACT,
+        FAILS,
     )
     yield ("code-rewardbench", *system, "11", "a committed script", NOTHING, FAILS)
     yield ("code-helpsteer2", *system, "11", "a committed script", NOTHING, FAILS)
@@ -588,18 +609,13 @@ def _reward_lens(figures: Figures, runs, found) -> Iterator[tuple]:
     depth = ", ".join(f"{name} {value:.3f}" for name, value in lens["crystallisation"].items())
     yield ("lens-crystallisation", *system, "9", depth, "not computed", UNTOLD)
     yield ("lens-norm", *system, "9", "a curve that ends at the reward", NOTHING, FAILS)
-    pairs = lens["attribution"]["pairs"]
-    told = []
-    for name in ("skywork", "armorm"):
-        rho = lens["attribution"][name]
-        low, high = published.spearman_interval(rho, pairs)
-        told.append(f"{name} {rho:.3f} [{low:.3f}, {high:.3f}]")
     yield (
         "lens-agreement",
         *system,
         "9",
         ", ".join(f"{n} {lens['attribution'][n]:.3f}" for n in ("skywork", "armorm")),
-        f"{'; '.join(told)}, were the {pairs} independent",
+        f"no interval: what was correlated over the {lens['attribution']['pairs']} pairs isn't "
+        "told",
         UNTOLD,
     )
     table = published.lengths(figures, runs)
@@ -620,16 +636,17 @@ def _reward_lens(figures: Figures, runs, found) -> Iterator[tuple]:
         "a correlation",
         f"smallest |r| of {lens['cascade_points']} random points in 100 draws: "
         f"{found['cascade']:.3f}",
-        ARTEFACT,
+        ARTEFACT if found["cascade"] > LINE else UNTOLD,
     )
     most = max(lens["probe_pairs"])
+    smallest = 2 * 0.5**most
     yield (
         "lens-probes",
         *system,
         "",
         f"effects of hacking probes from {min(lens['probe_pairs'])} to {most} pairs",
-        f"the smallest two-sided sign-flip p of {most} pairs is {2 * 0.5**most:.2f}",
-        ARTEFACT,
+        f"the smallest two-sided sign-flip p of {most} pairs is {p_text(smallest)}",
+        ARTEFACT if smallest > LEVEL else UNTOLD,
     )
     threshold = lens["divergence"]["threshold"]
     told = ", ".join(
@@ -684,21 +701,19 @@ def _tension(figures: Figures, seed: int) -> Iterator[tuple]:
         f"{tension['top_share'] / (2 - tension['top_share']):.3f}",
         ARTEFACT,
     )
-    mixed = table.drop(index="helpful and harmless")
-    yield (
-        "overlap-mixed",
-        *system,
-        "10",
-        "; ".join(f"{sets} {row.published:.4f}" for sets, row in mixed.iterrows()),
-        "; ".join(
-            f"{sets} {row.published_without:.3f} without gpt2-large, whose own must have been "
-            f"{row.implied:.3f} [{row.low:.3f}, {row.high:.3f}]"
-            for sets, row in mixed.iterrows()
-        ),
-        ARTEFACT,
-    )
     large, share = tension["gpt2_large"], tension["top_share"]
     everything, overlap = published.clamped_overlap(figures, seed)
+    for sets, row in table.drop(index="helpful and harmless").iterrows():
+        yield (
+            f"overlap-{sets.replace(' and ', '-')}",
+            *system,
+            "10",
+            f"{row.published:.4f}",
+            f"{row.published_without:.3f} without gpt2-large, whose own must have been "
+            f"{row.implied:.3f} [{row.low:.3f}, {row.high:.3f}]; all neurons and any true top "
+            f"{share:.0%} share {overlap:.3f}",
+            ARTEFACT if row.low <= overlap <= row.high else UNTOLD,
+        )
     yield (
         "overlap-gpt2-large",
         *system,
@@ -708,7 +723,7 @@ def _tension(figures: Figures, seed: int) -> Iterator[tuple]:
         f"{large['layers']} × {large['neurons_a_layer']:,} = "
         f"{large['layers'] * large['neurons_a_layer']:,} neurons, and the overlap with any true "
         f"top {share:.0%} is {overlap:.4f}",
-        ARTEFACT,
+        ARTEFACT if round(overlap, 4) == tension["overlap_by_model"]["gpt2-large"] else UNTOLD,
     )
     kept = tension["retention"]
     drops = ", ".join(
@@ -805,6 +820,7 @@ def _tension(figures: Figures, seed: int) -> Iterator[tuple]:
             f"{name} {min(row[p] for p in adversarial):.0f} to "
             f"{max(row[p] for p in adversarial):.0f}"
             for name, row in small.items()
-        ),
-        _whether(all(small["helpful"][part] < 50 for part in adversarial)),
+        )
+        + "; no number of pairs given",
+        UNTOLD if all(small["helpful"][part] < 50 for part in adversarial) else FAILS,
     )

@@ -32,7 +32,6 @@ from lib.stats.geometry import cosines as cosine_matrix
 from lib.stats.geometry import rms, shape_of
 
 PARTS = ("hh-rlhf/harmless-base", "hh-rlhf/helpful-base")
-SPEARMAN_VARIANCE = 1.06  # Fieller, Hartley and Pearson (1957)
 TARGETED = "helpfulness, targeted"
 
 Figures = Mapping[str, Any]
@@ -89,7 +88,8 @@ def rates(figures: Figures) -> pd.DataFrame:
         nearest whole number), ``ties`` (0: none were published), ``losses``, ``win_rate``
         (as published), ``low`` and ``high`` (Wilson, 95%), ``p`` (exact binomial,
         two-sided), ``p_adjusted``, ``mde``, ``verdict`` (as ``lib.stats.winrates.verdicts``)
-        and ``note`` (when no whole number of wins gives the published rate).
+        and ``note`` (when no whole number of wins gives the published rate, and what was
+        assumed).
 
     Notes
     -----
@@ -115,6 +115,8 @@ def rates(figures: Figures) -> pd.DataFrame:
         wins = round(rate * n)
         test = scipy_stats.binomtest(wins, n)
         interval = test.proportion_ci(method="wilson")
+        notes = [] if reachable(rate, n) else ["no whole number of wins gives this rate"]
+        notes += [targeted["note"]] if subset == TARGETED else []
         rows.append(
             {
                 "subset": subset,
@@ -130,7 +132,7 @@ def rates(figures: Figures) -> pd.DataFrame:
                 "p": test.pvalue,
                 "p_adjusted": min(1.0, family * test.pvalue),
                 "mde": z * 0.5 / math.sqrt(n),
-                "note": "" if reachable(rate, n) else "no whole number of wins gives this rate",
+                "note": "; ".join(notes),
             }
         )
     table = pd.DataFrame(rows)
@@ -332,16 +334,6 @@ def random_angles(figures: Figures, *, draws: int = 20, seed: int = 0) -> pd.Dat
             }
         )
     return pd.DataFrame(rows)
-
-
-def spearman_interval(rho: float, n: int) -> tuple[float, float]:
-    """95% interval of a rank correlation of n independent pairs, on Fisher's scale.
-
-    With the variance 1.06/(n − 3) of Fieller, Hartley and Pearson (1957).
-    """
-    half = scipy_stats.norm.ppf(0.975) * math.sqrt(SPEARMAN_VARIANCE / (n - 3))
-    centre = math.atanh(rho)
-    return math.tanh(centre - half), math.tanh(centre + half)
 
 
 # ---- Alignment tension ----

@@ -174,7 +174,11 @@ def _pair(one: pd.DataFrame, other: pd.DataFrame, alpha: float) -> dict:
     row |= {"prompts": int(prompt.max()) + 1}
     if not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
         return row | {"note": NO_NUMBERS}
-    return row | {"rate": mine.mean(), "other_rate": theirs.mean()} | paired(mine, theirs, prompt, alpha)
+    return (
+        row
+        | {"rate": mine.mean(), "other_rate": theirs.mean()}
+        | paired(mine, theirs, prompt, alpha)
+    )
 
 
 def paired(mine: np.ndarray, theirs: np.ndarray, prompt: np.ndarray, alpha: float) -> dict:

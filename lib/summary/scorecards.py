@@ -73,14 +73,18 @@ def entanglement(tables: Tables, threshold: float = ENTANGLED) -> pd.DataFrame:
     """
     parts = []
     for dataset, table in tables.each("disentanglement"):
-        beyond = (table["low"] > threshold) | (table["high"] < -threshold)
-        near = table[(table["kind"] == WITHIN) & beyond]
+        near = table[(table["kind"] == WITHIN) & beyond(table, threshold)]
         parts.append(near.assign(dataset=dataset, page=tables.page(dataset, "disentanglement")))
     parts = [part for part in parts if len(part)]
     if not parts:
         return pd.DataFrame(columns=list(PAIRS))
     rows = pd.concat(parts, ignore_index=True)[list(PAIRS)]
     return rows.sort_values("r", key=lambda r: -r.abs(), kind="stable", ignore_index=True)
+
+
+def beyond(table: pd.DataFrame, threshold: float = ENTANGLED) -> pd.Series:
+    """Does the whole interval, ``low`` to ``high``, lie beyond ±``threshold``?"""
+    return (table["low"] > threshold) | (table["high"] < -threshold)
 
 
 def gates(tables: Tables) -> pd.DataFrame:

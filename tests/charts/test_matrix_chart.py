@@ -125,6 +125,18 @@ def test_a_menu_shows_the_subsets_of_a_dataset_that_has_several():
     assert "bind" not in fixed
 
 
+def test_a_dataset_without_a_whole_is_in_the_menu_alone():
+    tone = cells(("a", "stimuli/controlled", 0.8, "strong", "tone"))
+    chart = charts.matrix(pd.concat([TWO, tone]))
+    (menu,) = [p for p in chart.spec["params"] if p["name"] == "part"]
+    assert menu["bind"]["labels"] == ["whole datasets", "stimuli/controlled by subset"]
+    assert "stimuli" not in chart.alternative
+    assert set(drawn(chart).query("part == 0")["protocol"]) == set(TWO["dataset"])
+    alone = charts.matrix(tone)
+    assert alone.alternative.startswith("Verdicts of 1 heads on 0 protocols. By criterion only")
+    assert "No dataset was judged" in charts.listing(tone).markup
+
+
 def test_a_cell_leads_to_its_page_from_the_sites_root():
     chart = charts.matrix(TWO)
     assert drawn(chart)["page"].iloc[0] == "book/results/m/hh-rlhf/helpful-base/validity.html"

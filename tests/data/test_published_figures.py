@@ -31,6 +31,12 @@ def test_subset_sizes_are_the_benchmarks(figures):
     assert bench["n"] == sum(COUNTS.values())
 
 
+def test_a_number_that_was_not_published_says_where_it_is_from(figures):
+    targeted, type_b = (figures["audit"][k] for k in ("helpfulness_targeted", "type_b"))
+    assert targeted["note"] == "number of pairs taken from TYPE B"
+    assert [targeted["rates"]["helpfulness"], targeted["n"]] == type_b["helpfulness"]
+
+
 def damaged(tmp_path, old: str, new: str):
     text = published.FILE.read_text(encoding="utf-8")
     assert old in text

@@ -3,6 +3,7 @@
 import copy
 import re
 
+import pandas as pd
 import pytest
 
 from lib.data.published import figures as read
@@ -12,8 +13,13 @@ from lib.stats import claims
 from lib.stats import published as stats
 
 
+def crossed(*rows):
+    columns = ["head", "part", "own", "other", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def tables(figures):
-    table = findings.claims(claims.checks(figures))
+    table = findings.claims(claims.checks(figures), crossed())
     names, rates = stats.head_names(figures), stats.rates(figures)
     return table, names, rates, stats.geometry_bounds(figures), stats.overlaps(figures)
 
@@ -27,7 +33,7 @@ def test_every_claim_has_words_and_no_words_are_left_over():
     checks = claims.checks(read())
     assert set(checks["key"]) == set(findings.WORDS)
     with pytest.raises(DataError, match="'new'"):
-        findings.claims(checks.assign(key="new"))
+        findings.claims(checks.assign(key="new"), crossed())
 
 
 def test_words_hold_no_numbers():
@@ -46,6 +52,32 @@ def test_every_row_of_the_table_is_shown_once(made):
     assert list(shown[0]) == ["claim", "verdict", "published", "recomputed", "evidence"]
     # longer tables are folded on the page
     assert max(map(len, shown)) <= 15
+
+
+def test_what_heads_at_hand_do_is_said_as_they_do_it():
+    checks = claims.checks(read())
+
+    def evidence(table):
+        return findings.claims(checks, table)["evidence"][
+            checks["key"] == "valid-heads-cross"
+        ].item()
+
+    part = "hh-rlhf/harmless-base"
+    assert "it goes against them (0.400" in evidence(crossed(("h", part, 0.7, 0.4, 0.35, 0.45)))
+    assert "it goes with them too (0.600" in evidence(crossed(("h", part, 0.7, 0.6, 0.55, 0.65)))
+    assert "No head of the model at hand" in evidence(crossed())
+    plain = findings.claims(checks, crossed())["evidence"].str.contains("at hand was seen")
+    assert plain.sum() == 1
+
+
+def test_no_p_is_shown_as_nothing(made):
+    shown = findings.rated(made[2])
+    assert list(shown["p"][made[2]["p"] == 0].unique()) == ["< 1e-12"]
+    hh = shown[shown["subset"] == "hh-rlhf"].set_index("called")["p"]
+    assert hh["helpfulness"] == "6.3e-05" and hh["safety"] == "0.27"
+    assert list(shown) == [
+        *["subset", "called", "head", "n", "win_rate", "low", "high", "p", "verdict", "note"]
+    ]
 
 
 def test_counts_add_up(made):

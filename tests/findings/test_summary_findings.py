@@ -87,6 +87,7 @@ def test_a_wrong_name_is_told_with_its_number():
     told = says.scorecard(heads, MANY, NO_PAIRS)
     assert "a is called wrong about safety on llmbar (it wins 0.40 [0.30, 0.50] there)." in told
     assert "The name of 1 head was not tested." in told
+    assert "1 of 1 tested head doesn't win its own criterion beyond its interval." in told
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,25 @@ def test_names_that_hold_or_cannot_be_tested(labels, sentence):
     assert sentence in says.scorecard(card(MANY, label=labels), MANY, NO_PAIRS)
 
 
+def test_names_that_are_not_called_wrong_are_no_names_that_hold():
+    heads = card(MANY, label="not contradicted").assign(own_low=[0.51, 0.5])
+    told = says.scorecard(heads, MANY, NO_PAIRS)
+    place = told.index("None of the 2 names that were tested is called wrong.")
+    assert told[place + 1] == (
+        "1 of 2 tested heads doesn't win its own criterion beyond its interval."
+    )
+    told = says.scorecard(heads.assign(own_low=0.6), MANY, NO_PAIRS)
+    assert "Each tested head wins its own criterion beyond its interval." in told
+    told = says.scorecard(heads.assign(own_low=[0.4, 0.3]), MANY, NO_PAIRS)
+    assert "2 of 2 tested heads don't win their own criterion beyond their interval." in told
+
+
+def test_criteria_judged_one_by_one_are_no_verdict_on_a_protocol():
+    single = MANY.assign(subset="tone")
+    heads = card(cells(("a", "xstest", np.nan, "not run")))
+    assert says.answer(heads, single).startswith("No dataset that asks one question as a whole")
+
+
 def test_entangled_pairs_are_told_once_and_the_rest_counted():
     rows = [("xstest", "a", str(k), 0.9, 0.8, 0.95, "") for k in range(5)]
     rows.append(("llmbar", "a", "0", 0.8, 0.7, 0.9, ""))
@@ -114,8 +134,11 @@ def test_entangled_pairs_are_told_once_and_the_rest_counted():
         == 1
     )
     assert f"{5 - says.MOST} further pairs are entangled." in told
+    assert any("of several datasets the largest correlation is told" in line for line in told)
     told = says.scorecard(card(MANY, partners="none"), MANY, NO_PAIRS)
-    assert "No two heads' choices correlate beyond ±0.7 wherever that was looked at." in told
+    assert (
+        "No two heads' choices correlate beyond ±0.7 for sure, wherever that was looked at." in told
+    )
 
 
 def test_a_loss_between_state_and_head_is_told():
@@ -182,7 +205,7 @@ def test_what_would_have_been_found_is_told_where_nothing_was():
         ("y", np.nan, "undefined", np.nan, "no comparison in common"),
     )
     assert says.compare(scores("one", "two"), table) == [
-        "one and two are not told apart on x (+0.020, 0.150 would have been found).",
+        "one and two are not told apart on x (+0.020, 0.150 would have been found with power .8).",
         "Corrected by Holm over 1 comparison of two models.",
         "Not paired on y: no comparison in common.",
     ]

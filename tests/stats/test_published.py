@@ -70,10 +70,25 @@ def test_a_rate_that_no_count_gives_is_told(figures):
     assert not stats.reachable(0.850, 35)  # 29/35 is .829, 30/35 is .857
     given = copy.deepcopy(figures)
     given["audit"]["type_b"]["complexity"] = [0.850, 35]
-    assert (stats.rates(figures)["note"] == "").all()
+    before, after = (
+        stats.rates(f)["note"].str.contains("no whole number") for f in (figures, given)
+    )
+    assert not before.any()
+    assert stats.rates(given)["called"][after].tolist() == ["complexity"]
+
+
+def test_an_assumed_number_of_pairs_is_told(figures):
+    table = stats.rates(figures)
+    assumed = table[table["note"] != ""]
+    assert set(assumed["subset"]) == {stats.TARGETED} and len(assumed) == 5
+    assert set(assumed["note"]) == {"number of pairs taken from TYPE B"}
+    given = copy.deepcopy(figures)
+    given["audit"]["helpfulness_targeted"]["rates"]["safety"] = 0.713  # 142.6 of 200
     table = stats.rates(given)
-    told = table[table["note"] != ""]
-    assert told["called"].tolist() == ["complexity"]
+    both = table[(table["subset"] == stats.TARGETED) & (table["called"] == "safety")].iloc[0]
+    assert both["note"] == (
+        "no whole number of wins gives this rate; number of pairs taken from TYPE B"
+    )
 
 
 def test_paired_bounds_are_those_of_the_extreme_tables():
@@ -109,16 +124,6 @@ def test_pairs_have_their_true_names(figures):
     assert not table.loc[("honesty", "truthfulness"), "renamed"]
     assert table["renamed"].sum() == 5 and table["same_source"].sum() == 7
     assert "beavertails-is_safe" not in set(table["head"]) | set(table["other"])
-
-
-def test_a_rank_correlations_interval_covers():
-    generator = np.random.default_rng(0)
-    covered = 0
-    for _ in range(400):
-        x, y = generator.standard_normal((2, 100))
-        low, high = stats.spearman_interval(scipy_stats.spearmanr(x, y).statistic, 100)
-        covered += low <= 0 <= high
-    assert 0.92 <= covered / 400 <= 0.98
 
 
 # ---- Geometry ----

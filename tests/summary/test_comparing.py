@@ -98,6 +98,15 @@ def test_the_better_model_is_lower_when_it_comes_second(paired):
     assert row["p_adjusted"] == pytest.approx(2 / 2**10)
 
 
+def test_where_each_criterion_varies_another_thing_models_are_not_compared(audit):
+    for model, won in (("a", 1), ("b", 0)):
+        for dataset in ("xstest", "stimuli/controlled", "helpsteer2"):
+            results = audit(model, dataset, run_of([won] * 9))
+    left = summary.everything(results)
+    assert summary.compare(left)["dataset"].tolist() == ["xstest"]
+    assert set(summary.scores(left)["dataset"]) == {"xstest"}
+
+
 def test_the_family_is_every_pair_and_dataset(audit):
     runs = {"a": run_of([1] * 9), "b": run_of([0] * 9), "c": run_of([0] * 9)}
     for (model, run), dataset in itertools.product(runs.items(), ("xstest", "llmbar")):

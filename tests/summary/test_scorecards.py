@@ -83,14 +83,35 @@ def test_a_single_subset_is_not_told_twice_and_several_are(keep):
 
 def test_a_cell_that_no_page_filled_is_not_run(keep, left):
     keep("m", "reward-bench", validity=rates({"a": (0.7, "strong")}))
-    keep("m", "stimuli/controlled", labels=label_rows(a="wrong"))
+    keep("m", "beavertails", labels=label_rows(a="wrong"))
     cells = summary.matrix(left()).set_index(["head", "dataset"])
     assert cells.loc[("b", "reward-bench"), "verdict"] == "not run"
-    assert cells.loc[("a", "stimuli/controlled"), "verdict"] == "not run"
+    assert cells.loc[("a", "beavertails"), "verdict"] == "not run"
     assert cells.loc[("b", "reward-bench"), "n"] == 0
     assert np.isnan(cells.loc[("b", "reward-bench"), "win_rate"])
     assert cells.loc[("a", "reward-bench"), "verdict"] == "strong"
     assert len(cells) == 2 * 5
+
+
+def test_criteria_that_vary_things_of_their_own_are_judged_one_by_one(keep, left):
+    both = [rates({"a": (0.9, "strong"), "b": (0.1, "inverted")}, name) for name in ("all", "tone")]
+    keep("m", "stimuli/controlled", validity=pd.concat(both))
+    cells = summary.matrix(left())
+    targeted = cells[cells["dataset"] == "stimuli/controlled"]
+    assert targeted[["head", "subset", "verdict"]].values.tolist() == [
+        ["a", "tone", "strong"],
+        ["b", "tone", "inverted"],
+    ]
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["a", ["protocols", "strong", "best"]].tolist() == [3, 1, "xstest"]
+    assert card.loc["b", ["inverted", "worst_rate"]].tolist() == [1, 0.2]
+
+
+def test_a_model_judged_by_criterion_alone_counts_no_protocol(keep):
+    two = pd.concat([rates({"a": (0.9, "strong")}), rates({"a": (0.9, "strong")}, "tone")])
+    left = summary.tables(keep("m", "stimuli/controlled", validity=two), "m")
+    assert summary.matrix(left)["subset"].tolist() == ["tone"]
+    assert summary.scorecard(left)[["protocols", "strong"]].values.tolist() == [[0, 0]]
 
 
 def test_without_validity_pages_the_matrix_has_no_rows(keep):
@@ -163,20 +184,21 @@ def test_claims_come_from_the_models_page_where_no_label_was_checked(keep, left)
 
 def pairs(*rows) -> pd.DataFrame:
     columns = ["kind", "head", "other", "r", "low", "high"]
-    return pd.DataFrame([(*row, row[-1] - 0.1, row[-1] + 0.1) for row in rows], columns=columns)
+    return pd.DataFrame([(*row, row[-1] - 0.05, row[-1] + 0.05) for row in rows], columns=columns)
 
 
 def test_partners_choose_alike_within_items_in_both_directions(keep, left):
     keep(
         "m",
         "xstest",
-        disentanglement=pairs(("within", "a", "b", -0.71), ("pooled", "a", "c", 0.99)),
+        disentanglement=pairs(("within", "a", "b", -0.76), ("pooled", "a", "c", 0.99)),
     )
     keep(
-        "m", "llmbar", disentanglement=pairs(("within", "a", "b", -0.9), ("within", "a", "c", 0.7))
+        "m", "llmbar", disentanglement=pairs(("within", "a", "b", -0.9), ("within", "a", "c", 0.74))
     )
     found = summary.entanglement(left())
-    assert found[["dataset", "r"]].values.tolist() == [["llmbar", -0.9], ["xstest", -0.71]]
+    # a and c: .74 [.69, .79] may be below .7
+    assert found[["dataset", "r"]].values.tolist() == [["llmbar", -0.9], ["xstest", -0.76]]
     card = summary.scorecard(left()).set_index("head")
     assert card.loc["a", "partners"] == "b (r = -0.90 on llmbar)"
     assert card.loc["b", "partners"] == "a (r = -0.90 on llmbar)"
