@@ -19,6 +19,7 @@ HEAVIEST = 600_000  # bytes of a page
 PHONE = {"width": 390, "height": 844}
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 MARKS = "svg .mark-symbol path, svg .mark-rect path, svg .mark-line path, svg .mark-area path"
+MARKS += ", svg .mark-text.role-mark text"  # of a figure that says why there is none
 EXECUTED = [p.output.removesuffix(".ipynb") + ".html" for p in plan.read().pages]
 SHOWN = [page for page in EXECUTED if page.removesuffix(".html") in paths.TOC.read_text()]
 CHAPTERS = [
