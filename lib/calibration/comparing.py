@@ -20,9 +20,9 @@ FOUND = ("higher", "lower")
 def checks(draws: int, seed: int) -> list[dict]:
     """Rows on pairs of models."""
     world = f"{DATASETS} data sets of {PROMPTS} prompts of {ROWS}, half alike"
-    equal = _judged(many(draws, 800), seed, "equal", RATE)
+    equal = _judged(many(draws, 600), seed, "equal", RATE)
     mde = float(equal["mde"].median())
-    better = _judged(many(draws, 800), seed, "better", RATE + mde)
+    better = _judged(many(draws, 600), seed, "better", RATE + mde)
     first = better["dataset"] == 0
     return [
         check(

@@ -148,17 +148,17 @@ def _clusters(draws: int, seed: int) -> list[dict]:
     ]
 
 
-def _levels(draws: int, seed: int, r: float, pairs: int = 150) -> pd.DataFrame:
+def _levels(draws: int, seed: int, r: float, most: int, pairs: int = 150) -> pd.DataFrame:
     found = [
         stats.disentanglement(levels_world(pairs, seed=one, r=r), draws=500, seed=one)
-        for one in seeds(seed, f"disentanglement/levels/{r}", many(draws, 300))
+        for one in seeds(seed, f"disentanglement/levels/{r}", many(draws, most))
     ]
     return pd.concat(found)
 
 
 def _partners(draws: int, seed: int, strong: pd.DataFrame) -> list[dict]:
     """Heads at the threshold of entanglement, where none should be called partners."""
-    table = _levels(draws, seed, ENTANGLED)
+    table = _levels(draws, seed, ENTANGLED, 200)
     some = table[table["kind"] == "within"]
     claim, world = "two heads are partners", f"r = ±{ENTANGLED:g} within items, one pair of heads"
     note = "pairs of heads are not corrected together"
@@ -186,7 +186,7 @@ def _partners(draws: int, seed: int, strong: pd.DataFrame) -> list[dict]:
 
 def _intervals(draws: int, seed: int) -> list[dict]:
     pairs, true = 150, {"within": -0.8, "between": 0.8, "pooled": 0.0}
-    table = _levels(draws, seed, 0.8)
+    table = _levels(draws, seed, 0.8, 300)
     rows = _partners(draws, seed, table)
     for kind, r in true.items():
         some = table[table["kind"] == kind]

@@ -24,7 +24,7 @@ LARGE = 1000  # pairs at which ridge's gain over an equal gate is to be found
 def checks(draws: int, seed: int) -> list[dict]:
     """Rows on what a gate gains over fixed rules, and on the identity of its scores."""
     guess, _ = _gains(_guessing, draws, 200, seed)
-    knows, identity = _gains(_informed, draws, 60, seed)
+    knows, identity = _gains(_informed, draws, 80, seed)
     equal, _ = _gains(_equal, draws, 100, seed)
     found = guess["p_adjusted"] < ALPHA
     rows = [

@@ -7,7 +7,7 @@ import numpy as np
 from lib.calibration.checks import FALSE, POWER, check, generator, many, parts, seeds
 from lib.planted.labels import agreement_gaps, label_wins, label_world
 from lib.planted.worlds import make_run
-from lib.stats import labels, permutation
+from lib.stats import labels
 
 ALPHA = 0.05
 GAP = labels.GAP
@@ -42,16 +42,11 @@ def _judged(draws: int, seed: int, name: str, **world):
         swaps = labels.swap_contrasts(found, own, *labels.swap_family(own))
         centred = labels.centred_contrasts(found, own, *labels.centred_family(own, concepts))
         for form, contrasts in (("swap", swaps), ("centred", centred)):
-            adjusted[form].append(_adjusted(labels.one_sided(*contrasts)))
+            adjusted[form].append(labels.accused(labels.one_sided(*contrasts)))
         if concepts <= labels.ENUMERATED:
             order.append(labels.names_p(found.rate, own, orders))
     whole = {form: np.concatenate(parts) for form, parts in adjusted.items()}
     return whole, np.concatenate(order) if order else None
-
-
-def _adjusted(p: np.ndarray) -> np.ndarray:
-    """Holm within a form, and each form at its share of the page's level."""
-    return np.minimum(len(labels.FORMS) * permutation.holm(p), 1.0)
 
 
 def _accusations(draws: int, seed: int) -> list[dict]:

@@ -16,10 +16,10 @@ SEEN = ("read out", "not read out")
 
 def checks(draws: int, seed: int) -> list[dict]:
     """Rows on probes and readout losses."""
-    hidden = _verdicts("not read out", 400, draws, 50, seed)
+    hidden = _verdicts("not read out", 400, draws, 60, seed)
     absent = _verdicts("absent", 400, draws, 80, seed)
     # Neither a loss nor its interval needs controls or planted directions.
-    equal = _verdicts("head equals concept", 400, draws, 800, seed, flips=0, plants=0)
+    equal = _verdicts("head equals concept", 400, draws, 400, seed, flips=0, plants=0)
     lost = (equal["p_adjusted"] < ALPHA) & (equal["loss"] > 0)
     few = _verdicts("not read out", 150, draws, 40, seed, features=120, strength=1.0)
     size = f"400 pairs, {FEATURES} features"

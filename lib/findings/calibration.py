@@ -12,13 +12,15 @@ _DONE = {
 
 
 def calibration(table: pd.DataFrame) -> list[str]:
-    """Takeaways: how many checks hold, which fail and where, what published forms do."""
+    """Takeaways: how many checks meet their target, which fail, what published forms do."""
     ours = table[table["form"] == "corrected"]
     failing = ours[ours["verdict"] == "fails"]
+    shown, undecided = (int((ours["verdict"] == name).sum()) for name in ("shown", "undecided"))
     told = [
-        f"Of {len(ours)} checks of {ours['analysis'].nunique()} analyses, "
-        f"{len(ours) - len(failing)} meet their target or can't be told from it; "
-        f"{len(failing) or 'none'} fail{'s' if len(failing) == 1 else ''}."
+        f"Of {len(ours)} checks of {ours['analysis'].nunique()} analyses, {shown or 'none'} "
+        f"{'is' if shown == 1 else 'are'} shown to meet {'its' if shown == 1 else 'their'} "
+        f"target, {undecided or 'none'} {'is' if undecided == 1 else 'are'} undecided with so many "
+        f"worlds, {len(failing) or 'none'} fail{'s' if len(failing) == 1 else ''}."
     ]
     told += [_failure(row) for row in failing.itertuples()]
     told += _false(ours)
@@ -65,7 +67,7 @@ def _published(row) -> str:
 
 
 def answer(table: pd.DataFrame) -> str:
-    """In short: how many checks hold, and how many fail."""
+    """In short: how many checks meet their target, can't tell, and fail."""
     return calibration(table)[0]
 
 
@@ -87,6 +89,8 @@ def glued(table: pd.DataFrame) -> dict[str, str]:
     family = ours[(ours["analysis"] == "validity") & (ours["measure"] == "false-positive rate")]
     return {
         "checks": str(len(ours)),
+        "shown": str(int((ours["verdict"] == "shown").sum())),
+        "undecided": str(int((ours["verdict"] == "undecided").sum())),
         "failing": str(int((ours["verdict"] == "fails").sum())),
         "validity-false": f"{family['rate'].max():.1%}",
         "draws": f"{int(table['draws'].max()):,}",

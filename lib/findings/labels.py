@@ -88,8 +88,9 @@ def family(check: LabelCheck, other: LabelCheck, agreement: pd.DataFrame) -> lis
         return []
     judged = int((agreement["verdict"] != "undefined").sum()) if len(agreement) else 0
     return [
-        f"Two families of accusations, each corrected by Holm: {len(check.pairs)} exchanges of two "
-        f"names, and {len(other.pairs)} heads beside another criterion. The p of the names as a "
+        "Two families of accusations, each corrected by Holm at half of the page's level: "
+        f"{len(check.pairs)} exchanges of two names, and {len(other.pairs)} heads beside another "
+        "criterion. The p of the names as a "
         "whole is one test of its own"
         + (f", and the bounds of {judged} pairs of concepts are each their own." if judged else ".")
     ]

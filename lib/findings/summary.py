@@ -215,7 +215,8 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
     alike = rows[rows["verdict"] == "not told apart"]
     if len(alike):
         where = ", ".join(
-            f"{row.dataset} ({row.difference:+.3f}, {row.mde:.3f} would have been found with power .8)"
+            f"{row.dataset} ({row.difference:+.3f}, {row.mde:.3f} would have been found with power "
+            ".8)"
             for row in alike.itertuples()
         )
         told.append(f"{model} and {other} are not told apart on {where}.")

@@ -52,6 +52,7 @@ __all__ = [
     "PAIRS",
     "LabelCheck",
     "Moments",
+    "accused",
     "assignment",
     "centred_contrasts",
     "centred_family",
@@ -75,7 +76,7 @@ __all__ = [
 
 GAP = 0.2  # the difference in win rate whose detection ``power`` is told for
 ENUMERATED = 7  # heads up to which all orders of names are tried
-FORMS = ("swap", "centred")
+FORMS = ("swap", "centred")  # of accusation; a page makes both, so each has half of its level
 NOT_NUMBERS = "scores that are not numbers"
 MATRIX = ("head", "criterion", "n", "prompts", "win_rate", "low", "high", "centred")
 MATRIX += ("claims", "claimed", "note")
@@ -203,8 +204,9 @@ def label_check(
         Δ = A[i, j] + A[j, i] − A[i, i] − A[j, j]. ``"centred"``: a head fits a criterion b
         better than its own, Δ = A[h, b] − A[h, own], each less the tested heads' mean.
     alpha
-        Family-wise level of the accusations. The family is every pair of heads with
-        different claims, or every head with every other claimed criterion.
+        Family-wise level of the accusations of both forms together; each has half of it. The
+        family of a form is every pair of heads with different claims, or every head with every
+        other claimed criterion.
     draws, seed
         Of random orders of the names, where there are more than seven tested heads.
 
@@ -222,8 +224,8 @@ def label_check(
         ``pairs``: ``head`` and ``other`` (empty in the centred form), what they claim
         (``other_claims``: the other criterion), ``delta``, ``low`` and ``high`` (each a
         one-sided bound at the level of the pair's Holm step), ``se``, ``p`` (one-sided),
-        ``p_adjusted``, ``wrong``, ``power`` (of the first Holm step for a head that wins
-        ½ + ``GAP`` where it belongs and ½ elsewhere, with this many prompts), ``mde`` (the
+        ``p_adjusted`` (``accused``), ``wrong``, ``power`` (of the first Holm step for a head that
+        wins ½ + ``GAP`` where it belongs and ½ elsewhere, with this many prompts), ``mde`` (the
         ``delta`` that this step finds with power .8 at this ``se``) and ``note``.
 
     Raises
@@ -330,10 +332,11 @@ def _pairs(data, part: Moments, tested, claimed, own, form, alpha) -> pd.DataFra
         delta, se, df = centred_contrasts(part, own, first, second)
         other, other_claims = np.full(len(first), ""), second
     p = one_sided(delta, se, df)
-    adjusted = permutation.holm(p)
-    level = holm_levels(p, alpha)
+    adjusted = accused(p)
+    share = alpha / len(FORMS)
+    level = holm_levels(p, share)
     reach = stats.t.isf(level, df) * se
-    power = _power(form, part.prompts, own[first], other_claims, df, alpha / len(p))
+    power = _power(form, part.prompts, own[first], other_claims, df, share / len(p))
     names = np.asarray(claimed)
     return pd.DataFrame(
         {
@@ -349,7 +352,7 @@ def _pairs(data, part: Moments, tested, claimed, own, form, alpha) -> pd.DataFra
             "p_adjusted": adjusted,
             "wrong": adjusted < alpha,
             "power": power,
-            "mde": (stats.t.isf(alpha / len(p), df) + stats.norm.ppf(POWER)) * se,
+            "mde": (stats.t.isf(share / len(p), df) + stats.norm.ppf(POWER)) * se,
             "note": "",
         }
     )[list(PAIRS)]
@@ -449,6 +452,15 @@ def assignment(rate: np.ndarray, own: np.ndarray) -> np.ndarray:
     # Favour the names as they are by less than any difference of win rates.
     keeps = 1e-9 * (own[:, None] == own[None, :])
     return optimize.linear_sum_assignment(rate[:, own] + keeps, maximize=True)[1]
+
+
+def accused(p: np.ndarray) -> np.ndarray:
+    """Adjusted p of one form's accusations: Holm within the form, Bonferroni over the forms.
+
+    Two forms that are each held to alpha accuse falsely more often together; held to half of it
+    each, they don't. ``p`` has the family on its last axis.
+    """
+    return np.minimum(len(FORMS) * permutation.holm(p), 1.0)
 
 
 def name_orders(heads: int, draws: int, seed: int = 0) -> np.ndarray:

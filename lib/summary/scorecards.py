@@ -123,8 +123,9 @@ def scorecard(tables: Tables) -> pd.DataFrame:
         (``wrong`` if any page calls it so, else ``not contradicted`` or ``not tested``) with
         ``own`` (win rate on the claimed criterion), ``own_low``, ``own_high`` and
         ``label_on`` (the dataset); ``partners`` (heads whose r within items lies beyond ±.7 with
-        its whole interval, with the largest r and where) and ``readout`` (verdicts of the probes of the concept that it
-        claims). A column of words says ``"not run"`` where no page tells; numbers are missing.
+        its whole interval, with the largest r and where) and ``readout`` (verdicts of the
+        probes of the concept that it claims). A column of words says ``"not run"`` where no page
+        tells; numbers are missing.
 
     Raises
     ------

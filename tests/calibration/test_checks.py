@@ -25,13 +25,20 @@ def test_the_interval_is_clopper_and_pearsons(hits, draws):
 @pytest.mark.parametrize(
     ("hits", "draws", "target", "verdict"),
     [
-        (8, 100, {"at_most": 0.06}, "ok"),  # above, but so few worlds can't tell
+        (8, 100, {"at_most": 0.06}, "undecided"),  # above, but so few worlds can't tell
         (800, 10_000, {"at_most": 0.06}, "fails"),
-        (0, 100, {"at_most": 0.06}, "ok"),
-        (70, 100, {"at_least": 0.8}, "ok"),
+        (0, 100, {"at_most": 0.06}, "shown"),  # at most 5.2%
+        (1, 100, {"at_most": 0.06}, "undecided"),
+        (70, 100, {"at_least": 0.8}, "undecided"),
+        (95, 100, {"at_least": 0.8}, "shown"),
         (7000, 10_000, {"at_least": 0.8}, "fails"),
         (9800, 10_000, {"at_least": 0.93, "at_most": 0.97}, "fails"),
-        (9500, 10_000, {"at_least": 0.93, "at_most": 0.97}, "ok"),
+        (9500, 10_000, {"at_least": 0.93, "at_most": 0.97}, "shown"),
+        (9690, 10_000, {"at_least": 0.93, "at_most": 0.97}, "undecided"),
+        (100, 100, {"at_least": 1.0}, "shown"),  # an identity
+        (99, 100, {"at_least": 1.0}, "fails"),
+        (0, 100, {"at_most": 0.0}, "shown"),
+        (1, 100, {"at_most": 0.0}, "fails"),
         (9000, 10_000, {"at_least": 0.93, "at_most": 0.97}, "fails"),
     ],
 )
@@ -49,6 +56,8 @@ def test_a_check_fails_when_its_interval_lies_wholly_beyond_the_target(
         ({"at_most": 0.06}, "at most 6%"),
         ({"at_least": 0.8}, "at least 80%"),
         ({"at_least": 0.93, "at_most": 0.97}, "93% to 97%"),
+        ({"at_least": 1.0}, "always"),
+        ({"at_most": 0.0}, "never"),
     ],
 )
 def test_targets_in_words(target, words):
