@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
 
 # One turn is <|im_start|>role, a newline, the text and <|im_end|>, then a newline.
 CHATML = (
@@ -114,3 +118,19 @@ def tiny_model(byte_tokenizer, tiny_llama):
         trained_on=frozenset(),
         card={},
     )
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator:
+    """Headless Chromium, opened once: its driver can't be started twice in a process."""
+    from playwright.sync_api import sync_playwright
+
+    found = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    if found is None:
+        pytest.skip("no Chromium on this machine: make browser installs it on Debian")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield opened
+        opened.close()

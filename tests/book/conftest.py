@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from lib import paths
 from lib.book import site as sites
 from lib.charts import theme
 
-FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
 HERE = ("file:", "data:", "blob:", "about:")
 
 
@@ -28,21 +27,6 @@ def site() -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     assert (paths.SITE / "index.html").as_uri() in done.stdout
     return paths.SITE
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator:
-    from playwright.sync_api import sync_playwright
-
-    found = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    if found is None:
-        pytest.skip("no Chromium on this machine: make browser installs it on Debian")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ def test_snakemake_scatters_and_gathers(tmp_path):
         text=True,
     )
     assert made.returncode == 0, made.stderr
-    assert (tmp_path / ".cache/parts/smol-armo/stimuli/controlled/1-of-2/manifest.json").is_file()
+    assert (tmp_path / ".cache/parts/smol-armo/stimuli/controlled/1-of-2.done").is_file()
     items = load_items("stimuli/controlled", limit=12)
     whole = extract(load_model("smol-armo"), items, store=tmp_path / "states")
     found = load_run(tmp_path / RUN)

@@ -516,20 +516,8 @@ body {{ margin: 16px; background: var(--pst-color-background) }}</style>
 {scripts}<main class="bd-article">{figures}</main></html>"""
 
 
-@pytest.fixture(scope="module")
-def browser():
-    executable = shutil.which("chromium") or shutil.which("google-chrome")
-    if not executable:
-        pytest.skip("no Chromium on the path")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
-def open_page(browser, tmp_path):
+def open_page(chromium, tmp_path):
     contexts = []
 
     def show(figures, width=1000, vega=True):
@@ -541,7 +529,7 @@ def open_page(browser, tmp_path):
         (tmp_path / "page.html").write_text(
             PAGE.format(scripts=scripts, figures="".join(figures)), encoding="utf-8"
         )
-        context = browser.new_context(viewport={"width": width, "height": 800}, offline=True)
+        context = chromium.new_context(viewport={"width": width, "height": 800}, offline=True)
         contexts.append(context)
         page = context.new_page()
         page.said = []
