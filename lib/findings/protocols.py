@@ -35,8 +35,8 @@ def _crossing(matrix: pd.DataFrame) -> list[str]:
             best = above.loc[above["win_rate"].idxmax()]
             worst = below.loc[below["win_rate"].idxmin()]
             told.append(
-                f"{head} goes with people on {best['protocol']} ({_rate(best)}) and against them "
-                f"on {worst['protocol']} ({_rate(worst)})."
+                f"{head} goes with the labels of {best['protocol']} ({_rate(best)}) and against "
+                f"those of {worst['protocol']} ({_rate(worst)})."
             )
     more = len(told) - MOST
     if more > 0:
@@ -118,7 +118,7 @@ def answer(matrix: pd.DataFrame) -> str:
     sides = heads.groupby("head", sort=False)[["above", "below"]].any().all(axis=1)
     return (
         f"{int(sides.sum()) or 'None'} of {len(sides)} heads go{'es' if sides.sum() == 1 else ''} "
-        "with people under one protocol and against them under another, corrected over all at once."
+        "with the labels of one protocol and against those of another, corrected over all at once."
     )
 
 

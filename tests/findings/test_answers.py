@@ -90,8 +90,8 @@ def test_the_crossover_says_what_its_interval_allows(low, high, says):
 def test_sides_are_counted_after_correction():
     rows = [("a", 0.65, 0.01), ("a", 0.35, 0.01), ("b", 0.65, 0.01), ("b", 0.35, 0.2)]
     matrix = pd.DataFrame(rows, columns=["head", "win_rate", "p_adjusted"])
-    assert protocols.answer(matrix).startswith("1 of 2 heads goes with people")
-    assert protocols.answer(matrix[1:]).startswith("None of 2 heads go with people")
+    assert protocols.answer(matrix).startswith("1 of 2 heads goes with the labels of")
+    assert protocols.answer(matrix[1:]).startswith("None of 2 heads go with the labels of")
 
 
 def test_the_interaction_is_told_first():

@@ -71,7 +71,7 @@ def findings(kind, **options):
 def test_heads_that_change_sides_and_the_interaction_are_told():
     told, components = findings("interaction", sd=1.0, heads=3, protocols=3, prompts=200)
     text = " ".join(told)
-    assert "goes with people on" in text and "against them on" in text
+    assert "goes with the labels of" in text and "against those of" in text
     row = components[components["component"] == "interaction"].iloc[0]
     assert f"{row.share:.0%} [{row.share_low:.0%}, {row.share_high:.0%}] of the variance is" in text
     assert "This is about the 3 protocols at hand" in text
