@@ -40,7 +40,8 @@ def _crossing(matrix: pd.DataFrame) -> list[str]:
             )
     more = len(told) - MOST
     if more > 0:
-        told = [*told[:MOST], f"{more} further heads change sides too."]
+        further = "1 further head changes" if more == 1 else f"{more} further heads change"
+        told = [*told[:MOST], f"{further} sides too."]
     return told or ["No head is shown to win more than half here and less than half there."]
 
 
