@@ -13,6 +13,7 @@ import altair as alt
 import pandas as pd
 
 from lib.charts import theme
+from lib.charts.grid import LONG, LOWER, MIDDLE, UPPER, column_names, head_names
 from lib.charts.render import Chart, inline, plain, require
 
 COLUMNS = ("head", "criterion", "n", "prompts", "win_rate", "low", "high", "claims", "claimed")
@@ -22,7 +23,6 @@ COLUMNS += ("note",)
 HEAT = (("#f0a583", "#86391a"), ("#f1f3f5", "#262b31"), ("#8fbfe8", "#1b5286"))
 ENDS = (0.2, 0.5, 0.8)
 STEP, NARROW_STEP, NAME = 30, 46, 17  # px: a row; a narrow row and its name above the cells
-LONG = 26  # characters of a column's name
 TOLD = 40  # heads in the alternative text
 
 CAPTION = (
@@ -113,8 +113,8 @@ def heatmap(table: pd.DataFrame, column: str, order: list[str]) -> alt.TopLevelM
     }
     layers = [
         *_cells(x, len(order)),
-        _head_names(gutter),
-        _column_names(x, wide_top, narrow_top),
+        head_names(gutter),
+        column_names(x, wide_top, narrow_top),
         _touch(x, column),
     ]
     return (
@@ -137,8 +137,6 @@ _TEXTS = {
     "interval": "isValid(datum.low) ? "
     "format(datum.low, '.3f') + ' to ' + format(datum.high, '.3f') : '–'",
 }
-UPPER, LOWER = alt.Y("upper:Q", scale=None, axis=None), alt.Y2("lower")
-MIDDLE = alt.Y("middle:Q", scale=None, axis=None)
 
 
 def heat() -> alt.Scale:
@@ -163,38 +161,6 @@ def _cells(x, count: int) -> list[alt.Chart]:
         .properties(name="numbers")
         .encode(x=x, y=MIDDLE, text="number:N"),
     ]
-
-
-def _head_names(gutter: int) -> alt.Chart:
-    return (
-        alt.Chart()
-        .transform_filter("datum.column === 0")
-        .mark_text(
-            align="left",
-            baseline="middle",
-            fontSize=theme.SIZE,
-            fontWeight=600,
-            fill=theme.ink("text"),
-            limit=alt.ExprRef(f"narrow ? width : {gutter - 10}"),
-        )
-        .encode(x=alt.value(0), y=alt.Y("title:Q", scale=None, axis=None), text="name:N")
-    )
-
-
-def _column_names(x, wide_top: int, narrow_top: int) -> alt.Chart:
-    return (
-        alt.Chart()
-        .transform_filter("datum.row === 0")
-        .mark_text(
-            align="left",
-            baseline="middle",
-            angle=theme.either(270, 325),
-            fontSize=theme.SMALL,
-            fill=theme.ink("muted"),
-            limit=7 * LONG,
-        )
-        .encode(x=x, y=alt.value(theme.either(narrow_top - 4, wide_top - 8)), text="across:N")
-    )
 
 
 def _touch(x, column: str) -> alt.Chart:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.disentanglement import nothing
+from lib.charts.grid import LONG, LOWER, MIDDLE, UPPER, column_names, head_names
 from lib.charts.intervals import menu
 from lib.charts.render import Chart, inline, plain, require
 from lib.report import Html, escape
@@ -27,7 +28,7 @@ WHOLE = "whole datasets"  # the first choice of the menu
 CROWDED = 10  # columns above which a cell has its mark above its number in wide containers too
 FULL = 16  # columns above which a phone's cells have room for the mark alone
 ROW, TALL_ROW, NARROW_ROW, NAME = 30, 38, 56, 18  # px; a narrow row has its name above
-LONG, SHORT = 26, 18  # characters of a column's name
+SHORT = 18  # characters of a column's name
 TOLD = 40  # heads in the alternative text
 
 CAPTION = (
@@ -128,8 +129,6 @@ _TEXTS = {
     "note_text": "datum.note || '–'",
     "link": "datum.page ? root + datum.page : ''",
 }
-UPPER, LOWER = alt.Y("upper:Q", scale=None, axis=None), alt.Y2("lower")
-MIDDLE = alt.Y("middle:Q", scale=None, axis=None)
 _SOLID = [name for name, mark in theme.VERDICTS.items() if not mark.hollow and name != "undefined"]
 _IS_SOLID = f"indexof({_SOLID}, datum.verdict) >= 0"
 
@@ -167,8 +166,8 @@ def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevel
     layers = [
         *_colours(x),
         _words(x, columns, stacked),
-        _head_names(gutter),
-        _column_names(x, wide_top, narrow_top),
+        head_names(gutter),
+        column_names(x, wide_top, narrow_top, short=True),
         _touch(x),
     ]
     return (
@@ -220,39 +219,6 @@ def _words(x, columns: int, stacked: bool) -> alt.Chart:
                 _IS_SOLID, alt.value(theme.ink("background")), alt.value(theme.ink("text"))
             ),
         )
-    )
-
-
-def _head_names(gutter: int) -> alt.Chart:
-    return (
-        alt.Chart()
-        .transform_filter("datum.column === 0")
-        .mark_text(
-            align="left",
-            baseline="middle",
-            fontSize=theme.SIZE,
-            fontWeight=600,
-            fill=theme.ink("text"),
-            limit=alt.ExprRef(f"narrow ? width : {gutter - 10}"),
-        )
-        .encode(x=alt.value(0), y=alt.Y("title:Q", scale=None, axis=None), text="name:N")
-    )
-
-
-def _column_names(x, wide_top: int, narrow_top: int) -> alt.Chart:
-    return (
-        alt.Chart()
-        .transform_filter("datum.row === 0")
-        .transform_calculate(title="narrow ? datum.short : datum.across")
-        .mark_text(
-            align="left",
-            baseline="middle",
-            angle=theme.either(270, 325),
-            fontSize=theme.SMALL,
-            fill=theme.ink("muted"),
-            limit=7 * LONG,
-        )
-        .encode(x=x, y=alt.value(theme.either(narrow_top - 4, wide_top - 8)), text="title:N")
     )
 
 

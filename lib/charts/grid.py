@@ -1,0 +1,67 @@
+"""What grids of heads by columns share: where a cell lies, and the names around it.
+
+The data have ``row`` and ``column`` from 0, ``title``, ``upper``, ``middle`` and ``lower`` (px),
+``name`` (the head's) and ``across`` (the column's).
+"""
+
+from __future__ import annotations
+
+import altair as alt
+
+from lib.charts import theme
+
+LONG = 26  # characters of a column's name
+UPPER, LOWER = alt.Y("upper:Q", scale=None, axis=None), alt.Y2("lower")
+MIDDLE = alt.Y("middle:Q", scale=None, axis=None)
+
+
+def head_names(gutter: int) -> alt.Chart:
+    """Names of the heads, left of their rows; above them where the page is narrow.
+
+    Parameters
+    ----------
+    gutter
+        Room for them on a wide page, px.
+    """
+    return (
+        alt.Chart()
+        .transform_filter("datum.column === 0")
+        .mark_text(
+            align="left",
+            baseline="middle",
+            fontSize=theme.SIZE,
+            fontWeight=600,
+            fill=theme.ink("text"),
+            limit=alt.ExprRef(f"narrow ? width : {gutter - 10}"),
+        )
+        .encode(x=alt.value(0), y=alt.Y("title:Q", scale=None, axis=None), text="name:N")
+    )
+
+
+def column_names(x: alt.X, wide_top: int, narrow_top: int, short: bool = False) -> alt.Chart:
+    """Names of the columns, slanted above them; upright where the page is narrow.
+
+    Parameters
+    ----------
+    x
+        Where a column lies.
+    wide_top, narrow_top
+        Where the first row begins, px.
+    short
+        Are there names in ``short`` for a narrow page?
+    """
+    chart = alt.Chart().transform_filter("datum.row === 0")
+    if short:
+        chart = chart.transform_calculate(title="narrow ? datum.short : datum.across")
+    return chart.mark_text(
+        align="left",
+        baseline="middle",
+        angle=theme.either(270, 325),
+        fontSize=theme.SMALL,
+        fill=theme.ink("muted"),
+        limit=7 * LONG,
+    ).encode(
+        x=x,
+        y=alt.value(theme.either(narrow_top - 4, wide_top - 8)),
+        text="title:N" if short else "across:N",
+    )
