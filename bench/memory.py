@@ -1,9 +1,10 @@
 """Does memory stay the same however many responses there are?
 
-python bench/memory.py [--responses 1000000] [--device cpu|cuda] [--piece 4096]
+python bench/memory.py [--responses 1000000] [--device cpu|cuda] [--piece 4096] [--json]
 
-Writes a JSONL file of made-up pairs, streams it through a tiny random Llama, and prints the
+Writes a JSONL file of made-up pairs, streams it through a tiny random Llama, and tells the
 process's resident memory after each tenth; then opens the run lazily and reads a slice.
+The table goes to stderr; ``--json`` prints one object to stdout.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from extraction import trained
+from extraction import card, say, trained
 from transformers import LlamaConfig, LlamaModel
 
 from lib.data import stream_items
@@ -31,7 +32,9 @@ def main() -> None:
     parser.add_argument("--responses", type=int, default=1_000_000)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--piece", type=int, default=4096, help="items held at a time")
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    model = tiny(options.device)
     pairs = options.responses // 2
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pairs.jsonl"
@@ -43,13 +46,26 @@ def main() -> None:
                     "rejected": f"no {i}",
                 }
                 file.write(json.dumps(row) + "\n")
+        tenths: dict[int, float] = {}
+        steps = watched(stream_items(f"file:{path}", size=options.piece), pairs, tenths)
         start = time.perf_counter()
-        steps = watched(stream_items(f"file:{path}", size=options.piece), pairs, start)
-        out = extract_stream(tiny(options.device), steps, Path(folder) / "run", progress=False)
+        out = extract_stream(model, steps, Path(folder) / "run", progress=False)
+        took = time.perf_counter() - start
         run = load_run(out)
-        print(f"opened {run.sizes['response']:,} responses: {resident():.0f} MiB")
+        opened = told(f"opened {run.sizes['response']:,} responses")
         part = run["hidden"].isel(response=slice(-1000, None)).values
-        print(f"read {part.shape} of {run['hidden'].shape}: {resident():.0f} MiB")
+        read = told(f"read {part.shape} of {run['hidden'].shape}")
+        found = {
+            "card": card(model.backbone),
+            "responses": run.sizes["response"],
+            "piece_items": options.piece,
+            "seconds": took,
+            "tenths_mib": list(tenths.values()),
+            "opened_mib": opened,
+            "read_mib": read,
+        }
+    if options.json:
+        print(json.dumps(found))
 
 
 def tiny(device: str) -> FrozenHeads:
@@ -76,19 +92,22 @@ def tiny(device: str) -> FrozenHeads:
     )
 
 
-def watched(pieces, pairs: int, start: float):
-    """The pieces as they come, with a line after each tenth."""
-    seen, told = 0, 0
+def watched(pieces, pairs: int, tenths: dict[int, float]):
+    """The pieces as they come; memory is written down once each tenth is done."""
+    seen = 0
     for items in pieces:
-        if seen * 10 // pairs > told:
-            told = seen * 10 // pairs
-            print(
-                f"{2 * seen:,} responses: {resident():.0f} MiB, "
-                f"{time.perf_counter() - start:.0f} s",
-                flush=True,
-            )
-        seen += len(items)
         yield items
+        seen += len(items)
+        tenth = seen * 10 // pairs
+        if tenth and tenth not in tenths:
+            tenths[tenth] = told(f"{2 * seen:,} responses")
+
+
+def told(what: str) -> float:
+    """The memory now, MiB, which is also said."""
+    now = resident()
+    say(f"{what}: {now:.0f} MiB")
+    return now
 
 
 def resident() -> float:

@@ -1,10 +1,10 @@
 """Audit a reward model: run it once over preference data, do the arithmetic, show a page.
 
->>> from lib import load_items, load_model, extract
->>> items = load_items("stimuli/controlled")
->>> run = extract(load_model("smol-armo"), items)
+>>> import lib
+>>> items = lib.load_items("stimuli/controlled", limit=8)
+>>> run = lib.extract(lib.load_model("smol-armo"), items)
 >>> table = lib.stats.validity(run)
->>> lib.charts.validity(table)
+>>> chart = lib.charts.validity(table)
 
 Data flows one way: Items → Run → Table → Chart → Page. Importing this package imports
 nothing heavy; each name is fetched when it is first used.
@@ -16,14 +16,17 @@ import importlib
 
 _FUNCTIONS = {"load_items": "lib.data", "load_model": "lib.models", "extract": "lib.extraction"}
 _MODULES = (
+    "book",
+    "calibration",
     "charts",
     "data",
     "extraction",
+    "findings",
     "models",
     "planted",
-    "prose",
     "report",
     "stats",
+    "summary",
     "training",
 )
 

@@ -179,7 +179,7 @@ def _items(options):
 
 
 def _extract(options) -> None:
-    from lib.extraction import check_target, extract, extract_part, is_stored, save_run
+    from lib.extraction import check_target, extract, extract_part, save_run
     from lib.extraction.workers import world
 
     place = world()
@@ -205,8 +205,8 @@ def _extract(options) -> None:
     model = _model(options, device)
     held_out = not options.all_prompts
     kept = {"held_out": held_out, "taps": options.taps, "store": options.store}
-    if place is None and not is_stored(model, items, **kept):
-        _announce(options, model, items, held_out)
+    if place is None:
+        kept["before"] = lambda: _announce(options, model, items, held_out)
     if options.part:
         print(f"states in {extract_part(model, items, *options.part, **kept)}")
         return

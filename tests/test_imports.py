@@ -66,3 +66,13 @@ def test_a_name_that_the_package_lacks_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="no attribute 'loaditems'"):
         lib.loaditems  # noqa: B018
+
+
+@pytest.mark.slow
+def test_the_first_example_runs_as_it_stands(tmp_path, monkeypatch):
+    import doctest
+
+    import lib
+
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))  # nothing extracted is at hand
+    assert doctest.testmod(lib, raise_on_error=True).attempted == 5

@@ -86,6 +86,7 @@ def extract(
     progress: bool | None = None,
     gather: Sequence[str | Path] = (),
     taps: Sequence[str] = (),
+    before: Callable[[], object] | None = None,
 ) -> xr.Dataset:
     """Score every response of the items.
 
@@ -111,6 +112,8 @@ def extract(
         Stores that ``extract_part`` filled elsewhere, whose shards are taken.
     taps
         What else to keep of the same pass, by name: see ``lib.extraction.taps``.
+    before
+        Called before the model runs, unless all states are at hand; may raise.
 
     Returns
     -------
@@ -128,6 +131,8 @@ def extract(
         When the store is another's, in use, or can't be written.
     """
     job = _prepare(model, items, store, packing, held_out, taps)
+    if before is not None and not job.is_stored:
+        before()
     with stores.opened(job.folder, job.manifest, job.decide) as opened:
         for folder in gather:
             stores.adopt(folder, opened, len(job.shards))
@@ -147,6 +152,7 @@ def extract_part(
     held_out: bool = True,
     progress: bool | None = None,
     taps: Sequence[str] = (),
+    before: Callable[[], object] | None = None,
 ) -> Path:
     """Compute one worker's share of the states, for ``extract`` to gather.
 
@@ -155,7 +161,7 @@ def extract_part(
 
     Parameters
     ----------
-    model, items, store, packing, budget, held_out, progress, taps
+    model, items, store, packing, budget, held_out, progress, taps, before
         As for ``extract``.
     part, parts
         Which worker of how many, from 0. Shards are shared out by their tokens.
@@ -175,6 +181,8 @@ def extract_part(
             f"a part from 0 to {parts - 1} of {parts}", str(part), "Number the workers from 0."
         )
     job = _prepare(model, items, store, packing, held_out, taps)
+    if before is not None and not job.is_stored:
+        before()
     tokens = [sum(item.n_tokens for item in job.encoded[shard]) for shard in job.shards]
     mine = stores.parts(tokens, parts)[part]
     with stores.opened(job.folder, job.manifest, job.decide, (part, parts)) as opened:
@@ -204,6 +212,12 @@ class _Job:
     def shards(self) -> list[slice]:
         """Items of each shard."""
         return stores.plan(self.counts, self.manifest["shard_responses"])
+
+    @property
+    def is_stored(self) -> bool:
+        """Is there a file of every shard?"""
+        kept = stores.Store(self.folder, self.manifest)
+        return all(kept.path(number).exists() for number in range(len(self.shards)))
 
     def decide(self) -> dict[str, str]:
         """How it is computed; asked for a new store only."""
@@ -258,11 +272,9 @@ def is_stored(
         As for ``extract``.
     """
     try:
-        job = _prepare(model, items, store, "trees", held_out, taps)
+        return _prepare(model, items, store, "trees", held_out, taps).is_stored
     except NothingToScoreError:
         return True
-    kept = stores.Store(job.folder, job.manifest)
-    return all(kept.path(number).exists() for number in range(len(job.shards)))
 
 
 def _encode(model, items: Items):
@@ -365,7 +377,7 @@ class _Budget:
         if found < self.now:
             warnings.warn(
                 f"out of memory: going on with {found} tokens a row instead of {self.now}",
-                stacklevel=5,
+                stacklevel=9,  # who called extract
             )
             self.now = found
 
@@ -390,45 +402,73 @@ def _computed(
     job: _Job, store, numbers: Iterable[int], budget: _Budget, progress
 ) -> Iterator[dict[str, np.ndarray]]:
     """Tensors of the shards with these numbers: read where they are there, else computed."""
-    from lib.extraction import forward as forwards
-
-    packing = store.manifest[stores.DECIDED]["packing"]
-    ids = job.items.prompts["item"].to_numpy()
-    numbers, shards, counts = list(numbers), job.shards, job.counts
-    first = np.cumsum([0, *counts])
-    compiled = _operations(job.model, job.encoded) >= COMPILE_FROM
-    total = sum(shards[n].stop - shards[n].start for n in numbers)
+    numbers, shards = list(numbers), _Shards(job, store, budget)
+    total = sum(shards.n_items(number) for number in numbers)
     with _bar(total, progress) as advance, _behind(store.write) as write:
-        for number in numbers:
-            shard = shards[number]
-            responses = int(first[shard.stop] - first[shard.start])
-            size = {
-                "hidden": responses,
-                "gate_hidden": shard.stop - shard.start,
-                **{tap.name: responses for tap in job.taps},
-            }
-            tensors = store.read(number, size)
-            if tensors is None:
-                states = forwards.forward(
-                    job.model.backbone,
-                    job.encoded[shard],
-                    packing,
-                    budget.now,
-                    on_step=advance,
-                    compiled=compiled,
-                    taps=job.taps,
-                )
-                budget.cut(states.budget)
-                tensors = {
-                    "hidden": states.hidden,
-                    "gate_hidden": states.gate_hidden,
-                    **states.taps,
-                }
-                _finite(tensors, ids[shard], counts[shard])
-                write(number, tensors)
-            else:
-                advance(size["gate_hidden"])
-            yield tensors
+        yield from _one_ahead(shards.begin(number, advance, write) for number in numbers)
+
+
+def _one_ahead(calls: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+    """What each call gives, made once the next one has come."""
+    before = None
+    for call in calls:
+        if before is not None:
+            yield before()
+        before = call
+    if before is not None:
+        yield before()
+
+
+class _Shards:
+    """A job's shards, to be begun one by one."""
+
+    def __init__(self, job: _Job, store, budget: _Budget):
+        self.job, self.store, self.budget = job, store, budget
+        self.slices, self.counts = job.shards, job.counts
+        self.first = np.cumsum([0, *self.counts])
+        self.ids = job.items.prompts["item"].to_numpy()
+        self.compiled = _operations(job.model, job.encoded) >= COMPILE_FROM
+
+    def n_items(self, number: int) -> int:
+        return self.slices[number].stop - self.slices[number].start
+
+    def begin(self, number: int, advance, write) -> Callable[[], dict[str, np.ndarray]]:
+        """Read a shard, or have the device start on it; what waits for its tensors."""
+        shard = self.slices[number]
+        responses = int(self.first[shard.stop] - self.first[shard.start])
+        kept = self.store.read(
+            number,
+            {"hidden": responses, "gate_hidden": self.n_items(number)}
+            | {tap.name: responses for tap in self.job.taps},
+        )
+        if kept is not None:
+            advance(self.n_items(number))
+            return lambda: kept
+        under_way = self._start(shard, advance)
+
+        def finish() -> dict[str, np.ndarray]:
+            states = under_way.states()
+            tensors = {"hidden": states.hidden, "gate_hidden": states.gate_hidden, **states.taps}
+            _finite(tensors, self.ids[shard], self.counts[shard])
+            write(number, tensors)
+            return tensors
+
+        return finish
+
+    def _start(self, shard: slice, advance):
+        from lib.extraction import forward as forwards
+
+        under_way = forwards.start(
+            self.job.model.backbone,
+            self.job.encoded[shard],
+            self.store.manifest[stores.DECIDED]["packing"],
+            self.budget.now,
+            on_step=advance,
+            compiled=self.compiled,
+            taps=self.job.taps,
+        )
+        self.budget.cut(under_way.budget)
+        return under_way
 
 
 @contextmanager

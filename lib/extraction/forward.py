@@ -6,15 +6,16 @@ model supports. States are pooled by position counted from the attention mask, n
 looking for a pad id, so a pad token inside a prompt or on either side changes nothing.
 
 Nothing here waits for the device before the last row is under way: while it computes one
-row, the host lays out the next. Only states that are read come back, and what taps make of
-the others (``lib.extraction.taps``).
+row, the host lays out the next. ``start`` doesn't wait at all, so that the rows of further
+items can be under way before the states of these are asked for. Only states that are read
+come back, and what taps make of the others (``lib.extraction.taps``).
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -116,6 +117,59 @@ def forward(
         For an unknown packing or tap, a backbone without what a tap listens to, or when
         memory has no room for a single item.
     """
+    return start(
+        backbone, items, packing, budget, padding_side, pad_id, on_step, kernel, compiled, taps
+    ).states()
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """States that the device may still be computing.
+
+    Attributes
+    ----------
+    budget
+        As that of ``States``: known before they are.
+    """
+
+    budget: int
+    _job: _Trees | _Padded
+    _which: Sequence[Sequence[int]]
+    _arrivals: Sequence[torch.cuda.Event]
+
+    def states(self) -> States:
+        """Wait for them."""
+        for arrival in self._arrivals:
+            arrival.synchronize()
+        job = self._job
+        first = np.cumsum([0, *map(_count, self._which)])
+        place = np.concatenate([first[i] + np.asarray(w) for i, w in enumerate(self._which)])
+        return States(
+            job.hidden.numpy()[place],
+            job.gates.numpy(),
+            self.budget,
+            {name: read.numpy()[place] for name, read in job.tapped.items()},
+        )
+
+
+def _count(which: Sequence[int]) -> int:
+    """Distinct responses of an item, of which each of its responses is one."""
+    return max(which) + 1
+
+
+def start(
+    backbone: torch.nn.Module,
+    items: Sequence[EncodedItem],
+    packing: str = "trees",
+    budget: int | None = None,
+    padding_side: str = "right",
+    pad_id: int = 0,
+    on_step: Callable[[int], None] = lambda items: None,
+    kernel: str | None = None,
+    compiled: bool = False,
+    taps: str | tapping.Tap | Sequence[str | tapping.Tap] = (),
+) -> UnderWay:
+    """As ``forward``, and returns when all is under way on a GPU; elsewhere when it is done."""
     check_packing(packing)
     wanted = tapping.resolve(taps)
     budget = budget or default_budget(backbone)
@@ -131,16 +185,17 @@ def forward(
         tapping.listening(backbone, wanted) as job.listener,
     ):
         budget = _every(job, budget, on_step)
-    hidden, gate_hidden = job.hidden.numpy(), job.gates.numpy()
-    tapped = {name: read.numpy() for name, read in job.tapped.items()}
-    first = np.cumsum([0, *(len(item.sequences) for item in reduced)])
-    place = np.concatenate([first[i] + np.asarray(w) for i, w in enumerate(which)])
-    return States(
-        hidden[place],
-        gate_hidden,
-        budget,
-        {name: values[place] for name, values in tapped.items()},
-    )
+    return UnderWay(budget, job, which, _arrivals(job.devices))
+
+
+def _arrivals(devices: Iterable[torch.device]) -> list[torch.cuda.Event]:
+    """What each GPU reaches when it is done with all that it has been given so far."""
+    found = []
+    for device in devices:
+        if device.type == "cuda":
+            found.append(torch.cuda.Event())
+            found[-1].record(torch.cuda.current_stream(device))
+    return found
 
 
 def _every(job: _Trees | _Padded, budget: int, on_step: Callable[[int], None]) -> int:
@@ -179,7 +234,7 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 class _Read:
-    """States read so far, on their device, and where each belongs."""
+    """States read so far, on their way to the host, and where each belongs."""
 
     def __init__(self):
         self._states: list[torch.Tensor] = []
@@ -187,14 +242,15 @@ class _Read:
 
     def add(self, places: np.ndarray, states: torch.Tensor) -> None:
         self._places.append(places)
-        self._states.append(states)
+        # Behind the row that makes them, and before the next: nobody waits for that one.
+        self._states.append(states.to("cpu", non_blocking=states.is_cuda))
 
     def numpy(self) -> np.ndarray:
         """In the order of the places, which are 0, 1, …, float32."""
         shape = self._states[0].shape[1:]
         found = np.empty((sum(map(len, self._places)), *shape), np.float32)
         for places, states in zip(self._places, self._states, strict=True):
-            found[places] = states.cpu().numpy()
+            found[places] = states.numpy()
         return found
 
 
@@ -210,10 +266,12 @@ class _Job:
     def __init__(self):
         self.hidden, self.gates = _Read(), _Read()
         self.tapped: dict[str, _Read] = defaultdict(_Read)
+        self.devices: set[torch.device] = set()
 
     def keep(self, responses, hidden, items, gates) -> None:
         """What was read of one row, and what was heard: all of it or, on an error, nothing."""
         heard = self.listener.end()
+        self.devices |= {states.device for states in (hidden, gates, *heard.values())}
         self.hidden.add(responses, hidden)
         self.gates.add(items, gates)
         for name, states in heard.items():

@@ -16,7 +16,6 @@ neither, so any number of workers gives the same shards.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,6 +26,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
+from lib.atomic import replacing
 from lib.errors import StoreError
 from lib.extraction import sealed
 
@@ -38,7 +38,9 @@ ENTERING_S = 600.0
 PART_LOCK = re.compile(r"\.lock-\d+-of-\d+")
 SHARD = re.compile(r"\d{5,}\.safetensors")
 # The second kind is safetensors' own, for a moment, before ours has its name.
-PARTIAL = re.compile(r"(\d{5,}|manifest)\.partial-\d+|\.tmp[A-Za-z0-9]{6}")
+PARTIAL = re.compile(
+    r"(\d{5,}(\.safetensors)?|manifest(\.json)?)\.partial-\d+(-[0-9a-f]{8})?|\.tmp[A-Za-z0-9]{6}"
+)
 
 
 def shard_responses(device: str) -> int:
@@ -116,12 +118,10 @@ class Store:
             When the disk is full or can't be written.
         """
         target = self.path(shard)
-        partial = target.with_suffix(f".partial-{os.getpid()}")
         try:
-            sealed.save(partial, tensors)
-            os.replace(partial, target)
+            with replacing(target) as partial:
+                sealed.save(partial, tensors)
         except (OSError, SafetensorError) as error:
-            partial.unlink(missing_ok=True)
             raise StoreError(
                 f"room to write {target}",
                 str(error),
@@ -216,10 +216,9 @@ def open_store(
     if not path.exists():
         text = json.dumps({**manifest, DECIDED: dict(decide())}, indent=1, sort_keys=True) + "\n"
         decided = json.loads(text)[DECIDED]  # as it will be read again, order included
-        partial = path.with_suffix(f".partial-{os.getpid()}")
         try:
-            partial.write_text(text)
-            os.replace(partial, path)
+            with replacing(path) as partial:
+                partial.write_text(text)
         except OSError as error:
             raise StoreError(
                 f"room to write {path}", str(error), "Free some disk, or name another folder."

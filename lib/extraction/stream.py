@@ -13,10 +13,8 @@ and lengths in memory, scores and states on disk until they are asked for::
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections import Counter
@@ -28,6 +26,7 @@ import numpy as np
 import xarray as xr
 from safetensors import safe_open
 
+from lib.atomic import replacing
 from lib.data.items import Items
 from lib.errors import DataError, StoreError
 from lib.extraction import lazy
@@ -151,13 +150,10 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
 
 
 def _write(path: Path, document: dict) -> None:
-    partial = path.with_suffix(f".partial-{os.getpid()}")
     try:
-        partial.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
-        os.replace(partial, path)
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
         raise StoreError(f"room to write {path}", str(error), "Free some disk.") from None
 
 

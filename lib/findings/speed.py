@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pandas as pd
 from lib.summary.benches import MISSED, NOT_MEASURED, REACHED, SINGLE, SORTED
 
 SHARES = ("share_of_limit", "overhead")  # measures that are shares; others are ratios
+SECONDS = ("first_score_s",)  # or these
 
 
 def speed(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) -> list[str]:
@@ -26,6 +28,29 @@ def speed(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) ->
         for row in workers.itertuples()
     ]
     return [*told, answer(targets)]
+
+
+def starting(starts: pd.DataFrame, memory: pd.DataFrame) -> list[str]:
+    """How soon a first score is there, what a run adds to its model, and what memory it takes.
+
+    Parameters
+    ----------
+    starts, memory
+        As the functions of these names of ``lib.summary.benches`` return them.
+    """
+    told = [
+        f"A first score of {row.model} is there {row.first_score_s:.1f} to "
+        f"{row.slowest_first_score_s:.1f} s after the process starts ({row.card}); a run of "
+        f"{row.items:,} items takes {row.overhead:.1%} longer than its model alone."
+        for row in starts.itertuples()
+    ]
+    told += [
+        f"A run of {row.responses:,} responses, {row.piece_items:,} items at a time, held "
+        f"{row.first_mib:,.0f} MiB when a tenth was done and {row.last_mib:,.0f} MiB at the end; "
+        f"opened, with one slice of the states read, {row.read_mib:,.0f} MiB."
+        for row in memory.itertuples()
+    ]
+    return told
 
 
 def _beside(row: Any) -> str:
@@ -61,13 +86,13 @@ def shortfalls(
         "vs_single": lambda row: _launches(_of(ways, row)),
         "share_of_limit": lambda row: _bursts(totals[totals["card"] == row.card]),
         "ratio": lambda row: _split(next(_of(workers, row).itertuples())),
-        "overhead": lambda row: _outside(next(_of(workers, row).itertuples())),
+        "overhead": lambda row: "".join(map(_outside, _of(workers, row).itertuples())),
     }
     told = []
     for row in targets[targets["outcome"] == MISSED].itertuples():
         sentence = f"Missed: {_aim(row)}."
-        reason = reasons.get(row.measure)
-        told.append(f"{sentence} {reason(row)}" if reason else sentence)
+        reason = reasons.get(row.measure, lambda row: "")(row)
+        told.append(f"{sentence} {reason}".rstrip())
     told += [
         f"Not measured: {row.what} ({_whose(row)}), aimed at {_amount(row.measure, row.aim)}."
         for row in targets[targets["outcome"] == NOT_MEASURED].itertuples()
@@ -81,15 +106,20 @@ def shortfalls(
 
 
 def answer(targets: pd.DataFrame) -> str:
-    """In short: how many aims were reached, and which were not."""
-    counts = targets["outcome"].value_counts()
-    told = f"Of {len(targets)} aims {counts.get(REACHED, 0)} were reached"
+    """In short: how many aims were reached, by every measurement of them, and which were not."""
+    aims = targets.groupby(["device", "set", "measure"], sort=False)["outcome"].agg(_of_all)
+    counts = aims.value_counts()
+    told = f"Of {len(aims)} aims {counts.get(REACHED, 0)} were reached"
     for outcome in (MISSED, NOT_MEASURED):
-        rows = targets[targets["outcome"] == outcome]
-        if len(rows):
-            told += f", {len(rows)} {outcome}"
+        if outcome in counts:
+            told += f", {counts[outcome]} {outcome}"
     missed = "; ".join(_aim(row) for row in targets[targets["outcome"] == MISSED].itertuples())
     return f"{told}. Missed: {missed}." if missed else f"{told}."
+
+
+def _of_all(outcomes: pd.Series) -> str:
+    """Of one aim: missed where any measurement missed it."""
+    return MISSED if (outcomes == MISSED).any() else outcomes.iloc[0]
 
 
 def notes(files: pd.DataFrame) -> list[str]:
@@ -118,11 +148,19 @@ def shown(targets: pd.DataFrame) -> pd.DataFrame:
 
 
 def glued(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) -> dict[str, str]:
-    """Values for other pages: the sentence of each set and of several GPUs, and the count."""
+    """Values for other pages: the sentence of each set and of several GPUs, and the count.
+
+    Where two files measured the same, their names are put after.
+    """
     told = speed(totals, workers, targets)
-    names = [f"{row.set}-{row.device}" for row in totals.itertuples()]
-    names += [f"workers-{row.workers}" for row in workers.itertuples()]
-    return dict(zip(names, told, strict=False)) | {"answer": told[-1]}
+    names = [(f"{row.set}-{row.device}", row.file) for row in totals.itertuples()]
+    names += [(f"workers-{row.workers}", row.file) for row in workers.itertuples()]
+    shared = Counter(name for name, _ in names)
+    keys = [
+        name if shared[name] == 1 else f"{name}-{file.removesuffix('.json')}"
+        for name, file in names
+    ]
+    return dict(zip([*keys, "answer"], told, strict=True))
 
 
 # ---- Why ----
@@ -131,6 +169,8 @@ def glued(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) ->
 def _launches(ways: pd.DataFrame) -> str:
     single = next(ways[ways["way"] == SINGLE].itertuples())
     other = _fastest_sorted(ways)
+    if single.tokens_per_second >= other.tokens_per_second:
+        return ""
     return (
         f"One at a time the card gets through {single.tokens_per_second:,.0f} tokens a second, "
         f"with {other.way} through {other.tokens_per_second:,.0f}: it isn't busy, and most likely "
@@ -204,6 +244,8 @@ def _found(row: Any) -> str:
 
 
 def _amount(measure: str, value: float, digits: int | None = None) -> str:
+    if measure in SECONDS:
+        return f"{value:g} s" if digits is None else f"{value:.{digits}f} s"
     if measure in SHARES:
         return f"{value:.0%}" if digits is None else f"{value:.{digits}%}"
     return f"{value:g}×" if digits is None else f"{value:.{digits + 1}f}×"

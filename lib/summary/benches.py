@@ -1,12 +1,15 @@
 """Measurements of speed that ``bench/`` left as JSON, as tables, and what was aimed for.
 
 A folder holds one file a measurement: ``extraction*.json`` from ``bench/extraction.py``,
-``workers*.json`` from ``bench/workers.py``, ``armorm_drill*.json`` from
+``workers*.json`` from ``bench/workers.py``, ``start*.json`` from ``bench/start.py``,
+``memory*.json`` from ``bench/memory.py``, ``armorm_drill*.json`` from
 ``bench/armorm_drill.py``. Cards come before CPUs, then files by name.
 
 ``ways``     one row a way of running a set of items: ``WAYS``
 ``totals``   one row a set: ours beside the other ways: ``TOTALS``
 ``workers``  one row a run on several GPUs beside one: ``WORKERS``
+``starts``   one row a first score, and what a run takes beyond its model: ``STARTS``
+``memory``   one row a long run and its memory: ``MEMORY``
 ``drill``    one row a figure of a full-size model that was saved, loaded and scored: ``DRILL``
 ``targets``  one row an aim and measurement of it: ``TARGETS``
 ``files``    one row a file, whatever made it: ``FILES``
@@ -26,6 +29,16 @@ ones once; ``matmul_tflops``; ``device``, ``GPU`` or ``CPU``; ``command``, ``fil
 Columns of ``WORKERS``: ``card``, ``workers``, ``items``; ``one_s``, ``all_s``, seconds of one
 and of all; ``ratio``; ``forward_s``, of one's model alone; ``overhead``, ``one_s`` over that,
 less one; ``gather_s``; ``device``, ``command``, ``file``.
+
+Columns of ``STARTS``: ``card``, ``model``; ``first_score_s``, ``slowest_first_score_s``, seconds
+from the start of a process to a score, the shortest and the longest; ``items``, ``extract_s``,
+seconds of a whole run of these; ``forward_s``, of its model alone; ``overhead``, as above;
+``device``, ``command``, ``file``.
+
+Columns of ``MEMORY``: ``card``, ``responses``; ``piece_items``, held at a time; ``seconds``;
+``first_mib``, ``last_mib``, resident memory once the first tenth and once all are done, and
+``most_mib``, the most after any tenth; ``opened_mib``, with the run opened, ``read_mib``, with
+a slice of its states read; ``device``, ``command``, ``file``.
 
 Columns of ``TARGETS``: ``what``; ``aim``; ``least``, is it a least or a most? ``found``;
 ``outcome``, ``reached``, ``missed`` or ``not measured``; ``set``, ``items``, ``card``, ``file``,
@@ -58,6 +71,14 @@ WORKERS = (
     *("card", "workers", "items", "one_s", "all_s", "ratio", "forward_s", "overhead", "gather_s"),
     *("device", "command", "file"),
 )
+STARTS = (
+    *("card", "model", "first_score_s", "slowest_first_score_s", "items", "extract_s"),
+    *("forward_s", "overhead", "device", "command", "file"),
+)
+MEMORY = (
+    *("card", "responses", "piece_items", "seconds", "first_mib", "last_mib", "most_mib"),
+    *("opened_mib", "read_mib", "device", "command", "file"),
+)
 DRILL = ("card", "figure", "value", "file")
 TARGETS = (
     *("what", "aim", "least", "found", "outcome", "set", "items", "card", "device", "measure"),
@@ -76,10 +97,12 @@ class Target(NamedTuple):
     ----------
     device
         ``GPU`` or ``CPU``.
+    table
+        Whose row it is compared with: ``totals``, ``workers`` or ``starts``.
     set
-        Of items; empty for the measurement with two workers.
+        Of items, in ``totals``.
     measure
-        Column of ``TOTALS`` or ``WORKERS``.
+        Column of that table.
     what
         In words.
     aim
@@ -89,6 +112,7 @@ class Target(NamedTuple):
     """
 
     device: str
+    table: str
     set: str
     measure: str
     what: str
@@ -97,17 +121,22 @@ class Target(NamedTuple):
     least: bool = True
 
 
+OUTSIDE = "time outside of the model as a share of that in it"
 AIMS = (
-    Target("GPU", "hh-rlhf", "vs_single", "speed-up over one at a time", 21, 1000),
-    Target("GPU", "hh-rlhf", "vs_sorted", "speed-up over length-sorted batches", 2.1, 1000),
-    Target("GPU", "hh-rlhf", "share_of_limit", "share of the card's matmul rate", 0.75, 1000),
-    Target("GPU", "rm-bench", "vs_sorted", "speed-up over length-sorted batches", 1.45),
-    Target("GPU", "", "ratio", "speed-up of two GPUs over one", 1.9),
+    Target("GPU", "totals", "hh-rlhf", "vs_single", "speed-up over one at a time", 21, 1000),
     Target(
-        "GPU", "", "overhead", "time outside of the model as a share of that in it", 0.05, 1, False
+        "GPU", "totals", "hh-rlhf", "vs_sorted", "speed-up over length-sorted batches", 2.1, 1000
     ),
-    Target("CPU", "hh-rlhf", "vs_best", "speed-up over the fastest other way", 1.45),
-    Target("CPU", "rm-bench", "vs_best", "speed-up over the fastest other way", 1.2),
+    Target(
+        "GPU", "totals", "hh-rlhf", "share_of_limit", "share of the card's matmul rate", 0.75, 1000
+    ),
+    Target("GPU", "totals", "rm-bench", "vs_sorted", "speed-up over length-sorted batches", 1.45),
+    Target("GPU", "workers", "", "ratio", "speed-up of two GPUs over one", 1.9),
+    Target("GPU", "workers", "", "overhead", OUTSIDE, 0.05, 1, False),
+    Target("CPU", "totals", "hh-rlhf", "vs_best", "speed-up over the fastest other way", 1.45),
+    Target("CPU", "totals", "rm-bench", "vs_best", "speed-up over the fastest other way", 1.2),
+    Target("CPU", "starts", "", "first_score_s", "seconds to a first score", 8, 1, False),
+    Target("CPU", "starts", "", "overhead", OUTSIDE, 0.05, 1, False),
 )
 
 
@@ -160,6 +189,46 @@ def workers(folder: str | Path) -> pd.DataFrame:
     return _frame(rows, WORKERS)
 
 
+def starts(folder: str | Path) -> pd.DataFrame:
+    """First scores, and whole runs beside their model alone.
+
+    Raises
+    ------
+    DataError
+        As ``ways`` raises it.
+    """
+    rows = []
+    for path, held in _named(folder, "start"):
+        names = ("first_score_s", "slowest_first_score_s", "items", "extract_s", "forward_s")
+        row = {name: _number(held, name, path) for name in names}
+        row |= {"model": str(held.get("model", "")), "items": int(row["items"])}
+        row["overhead"] = row["extract_s"] / row["forward_s"] - 1
+        rows.append(row | _origin(held, path))
+    return _frame(rows, STARTS)
+
+
+def memory(folder: str | Path) -> pd.DataFrame:
+    """Memory of runs that are read and written piece by piece.
+
+    Raises
+    ------
+    DataError
+        As ``ways`` raises it.
+    """
+    rows = []
+    for path, held in _named(folder, "memory"):
+        names = ("responses", "piece_items", "seconds", "opened_mib", "read_mib")
+        row = {name: _number(held, name, path) for name in names}
+        tenths = held.get("tenths_mib")
+        if not isinstance(tenths, list) or not tenths:
+            raise _unlike("memory after each tenth", tenths, path)
+        tenths = [_number({"tenths_mib": each}, "tenths_mib", path) for each in tenths]
+        row |= {name: int(row[name]) for name in ("responses", "piece_items")}
+        row |= {"first_mib": tenths[0], "last_mib": tenths[-1], "most_mib": max(tenths)}
+        rows.append(row | _origin(held, path))
+    return _frame(rows, MEMORY)
+
+
 def drill(folder: str | Path) -> pd.DataFrame:
     """Figures of the full-size model, in their file's words; values are text.
 
@@ -191,18 +260,18 @@ def files(folder: str | Path) -> pd.DataFrame:
     return _frame(rows, FILES)
 
 
-def targets(totals: pd.DataFrame, workers: pd.DataFrame) -> pd.DataFrame:
+def targets(totals: pd.DataFrame, workers: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
     """What was aimed for beside what was measured, a row each pair of them.
 
     Parameters
     ----------
-    totals, workers
+    totals, workers, starts
         As the functions of these names return them.
     """
-    pairs = workers[workers["workers"] == 2]
+    tables = {"workers": workers[workers["workers"] == 2], "starts": starts}
     rows = []
     for aim in AIMS:
-        table = totals[totals["set"] == aim.set] if aim.set else pairs
+        table = totals[totals["set"] == aim.set] if aim.table == "totals" else tables[aim.table]
         fitting = table[(table["device"] == aim.device) & (table["items"] >= aim.items)]
         stated = {
             "what": aim.what,
@@ -329,9 +398,7 @@ def _named(folder: str | Path, start: str) -> list[tuple[Path, dict[str, Any]]]:
 
 def _documents(folder: str | Path) -> list[tuple[Path, dict[str, Any]]]:
     """The files of a folder and what they hold; those of cards before those of CPUs."""
-    place = Path(folder)
-    place = place if place.is_absolute() or place.exists() else paths.ROOT / place
-    found = [(path, _document(path)) for path in sorted(place.glob("*.json"))]
+    found = [(path, _document(path)) for path in sorted(paths.found(folder).glob("*.json"))]
     if not found:
         raise DataError(
             f"measurements (*.json) in {folder}", "none", "Run bench/extraction.py --json."

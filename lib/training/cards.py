@@ -18,6 +18,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from lib import paths
+from lib.atomic import replacing
 from lib.errors import DataError, ParameterError
 from lib.models.frozen import CARD, WEIGHTS
 from lib.stats.proportions import by_cluster, wilson
@@ -168,7 +169,6 @@ def write(out: Path, arrays: Mapping[str, np.ndarray], card: dict) -> None:
         CARD: lambda path: path.write_text(text + "\n"),
     }
     for name, write in writers.items():
-        partial = out / f"{name}.partial-{os.getpid()}"
-        write(partial)
-        os.chmod(partial, 0o644)
-        os.replace(partial, out / name)
+        with replacing(out / name) as partial:
+            write(partial)
+            os.chmod(partial, 0o644)

@@ -210,7 +210,7 @@ def test_taps_fill_the_run_and_the_store(run, tiny_model, items, tmp_path, monke
     assert found["layer_hidden"].shape == (15, 3, 32)
     assert found["neuron_mean"].shape == (15, 2, 48)
     xr.testing.assert_identical(found.drop_vars(["layer_hidden", "neuron_mean"]), run)
-    monkeypatch.setattr("lib.extraction.forward.forward", None)  # not run again
+    monkeypatch.setattr("lib.extraction.forward.start", None)  # not run again
     again = extract(tiny_model, items, store=tmp_path / "s", taps=("neurons", "layers"))
     xr.testing.assert_identical(again, found)
     with pytest.raises(StoreError, match="another taps"):

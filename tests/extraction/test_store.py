@@ -42,15 +42,16 @@ def small_shards(monkeypatch):
 
 @pytest.fixture
 def forwarded(monkeypatch):
-    """The number of items of every forward that is made."""
+    """The number of items of every shard that is computed."""
     calls = []
-    original = forwards.forward
+    original = forwards.start
 
     def counted(backbone, items, *args, **options):
-        calls.append(len(items))
+        if "on_step" in options:  # not the few that a new store tries its packing on
+            calls.append(len(items))
         return original(backbone, items, *args, **options)
 
-    monkeypatch.setattr(forwards, "forward", counted)
+    monkeypatch.setattr(forwards, "start", counted)
     return calls
 
 
@@ -137,14 +138,27 @@ def test_a_killed_run_goes_on_where_it_stopped(tiny_model, tmp_path, small_shard
     assert "00002.safetensors" not in finished
 
     calls = []
-    forward = forwards.forward
+    start = forwards.start
     monkeypatch.setattr(
-        forwards, "forward", lambda *a, **o: calls.append(len(a[1])) or forward(*a, **o)
+        forwards, "start", lambda *a, **o: calls.append(len(a[1])) or start(*a, **o)
     )
     resumed = extract(tiny_model, made_up(), store=tmp_path / "s")
     assert calls == [2, 1]  # items 4 and 5, and item 6
     xr.testing.assert_identical(resumed, whole)
     assert files(tmp_path / "s") == files(tmp_path / "whole")
+
+
+def test_the_next_shard_is_under_way_before_one_is_waited_for(
+    tiny_model, tmp_path, small_shards, monkeypatch
+):
+    done = []
+    start, states = forwards.start, forwards.UnderWay.states
+    monkeypatch.setattr(forwards, "start", lambda *a, **o: done.append("start") or start(*a, **o))
+    monkeypatch.setattr(forwards.UnderWay, "states", lambda u: done.append("states") or states(u))
+    # Its check waits for each of its states.
+    monkeypatch.setattr("lib.extraction.parity.objection", lambda *_: "")
+    extract(tiny_model, made_up(), store=tmp_path)
+    assert done == ["start", "start", "states", "start", "states", "start", "states", "states"]
 
 
 def test_a_process_killed_while_writing_leaves_a_store_that_opens(tmp_path):
@@ -343,7 +357,13 @@ def test_a_store_of_another_kind_keeps_its_partial_files(tmp_path):
 
 def test_in_a_store_only_our_own_partial_files_are_removed(tmp_path):
     store.open_store(tmp_path, MANIFEST)
-    ours = ["00000.partial-12", "manifest.partial-7", ".tmpaIKZHh"]
+    ours = [
+        "00000.partial-12",
+        "manifest.partial-7",
+        "00000.safetensors.partial-12-00ab12ff",
+        "manifest.json.partial-7-00ab12ff",
+        ".tmpaIKZHh",
+    ]
     theirs = ["thesis.partial-2", "00000.partial-old", ".tmpnotes", ".tmp"]
     for name in ours + theirs:
         (tmp_path / name).write_text("x")
@@ -496,15 +516,15 @@ def test_a_path_that_is_no_folder_is_a_clear_error(tmp_path):
 def test_a_state_that_is_no_number_names_its_item_and_is_not_stored(
     tiny_model, tmp_path, small_shards, monkeypatch, part
 ):
-    original = forwards.forward
+    original = forwards.UnderWay.states
 
-    def spoiled(backbone, items, *args, **options):
-        states = original(backbone, items, *args, **options)
-        if len(items) == 1:  # the last shard holds item 6 alone
+    def spoiled(under_way):
+        states = original(under_way)
+        if len(states.gate_hidden) == 1:  # the last shard holds item 6 alone
             getattr(states, part)[-1, 3] = np.nan if part == "hidden" else np.inf
         return states
 
-    monkeypatch.setattr(forwards, "forward", spoiled)
+    monkeypatch.setattr(forwards.UnderWay, "states", spoiled)
     with pytest.raises(ModelError, match=r"NaN or infinity for item 'item-6' \(1 in all\)"):
         extract(tiny_model, made_up(), store=tmp_path)
     assert "00003.safetensors" not in files(tmp_path)

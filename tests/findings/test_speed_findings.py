@@ -58,10 +58,26 @@ WAYS = ways(
     ("ours 16,384", 4.0, 2000, 600.0, True),
 )
 NONE = workers().iloc[:0]
+STARTS = pd.DataFrame(
+    [
+        {
+            "card": "x86_64, 2 thread(s)",
+            "model": "m",
+            "first_score_s": 7.02,
+            "slowest_first_score_s": 7.5,
+            "items": 100,
+            "extract_s": 51.0,
+            "forward_s": 50.0,
+            "overhead": 0.02,
+            "device": "CPU",
+            "file": "start.json",
+        }
+    ]
+).reindex(columns=benches.STARTS)
 
 
 def short(totals: pd.DataFrame, workers: pd.DataFrame) -> list[str]:
-    targets = benches.targets(totals, workers)
+    targets = benches.targets(totals, workers, STARTS)
     return findings.shortfalls(targets, WAYS, totals, workers)
 
 
@@ -117,23 +133,41 @@ def test_a_saving_is_split_into_tokens_and_their_rate():
 @pytest.mark.parametrize(("best", "said"), [(2.5, False), (1.5, True)])
 def test_another_way_is_told_where_it_is_faster_than_the_sorted_ones(best, said):
     table = totals(vs_best=best)
-    told = findings.speed(table, NONE, benches.targets(table, NONE))[0]
+    told = findings.speed(table, NONE, benches.targets(table, NONE, STARTS))[0]
     assert "25.00 times as fast as one at a time" in told
     assert ("but 1.50 times as fast as the fastest other way" in told) is said
 
 
 def test_the_answer_counts_the_aims():
     table = totals(vs_single=13.8)
-    told = findings.answer(benches.targets(table, NONE))
-    assert told.startswith("Of 8 aims 2 were reached, 1 missed, 5 not measured. Missed: speed-up")
-    assert findings.answer(benches.targets(totals(), workers())).startswith(
-        "Of 8 aims 5 were reached, 3 not measured."
+    told = findings.answer(benches.targets(table, NONE, STARTS))
+    assert told.startswith("Of 10 aims 4 were reached, 1 missed, 5 not measured. Missed: speed-up")
+    assert findings.answer(benches.targets(totals(), workers(), STARTS)).startswith(
+        "Of 10 aims 7 were reached, 3 not measured."
     )
+
+
+def test_an_aim_that_was_measured_twice_counts_once():
+    twice = pd.concat([totals(), totals(vs_single=13.8, file="y.json", card="B card")])
+    told = findings.answer(benches.targets(twice, NONE, STARTS))
+    # 25 and 13.8 times, 21 aimed for; the sorted way's aim was reached by both.
+    assert told.startswith("Of 10 aims 4 were reached, 1 missed, 5 not measured.")
+    assert told.count("one at a time") == 1 and "B card" in told
+    kept = findings.glued(twice, NONE, benches.targets(twice, NONE, STARTS))
+    assert list(kept) == ["hh-rlhf-GPU-x", "hh-rlhf-GPU-y", "answer"]
+    assert "13.80 times" in kept["hh-rlhf-GPU-y"]
+
+
+def test_no_cause_is_told_that_the_speeds_contradict():
+    fast = WAYS.assign(tokens_per_second=[900.0, 250.0, 500.0, 600.0])
+    table = totals(vs_single=13.8)
+    told = findings.shortfalls(benches.targets(table, NONE, STARTS), fast, table, NONE)
+    assert told[0].endswith("was aimed for.")
 
 
 def test_values_for_other_pages_are_sentences_of_this_one():
     table = totals()
-    targets = benches.targets(table, workers())
+    targets = benches.targets(table, workers(), STARTS)
     kept = findings.glued(table, workers(), targets)
     assert list(kept) == ["hh-rlhf-GPU", "workers-2", "answer"]
     assert kept["workers-2"].startswith("2 processes extract 4,096 items 1.94 times as fast")
@@ -146,7 +180,22 @@ def test_notes_name_their_file():
 
 
 def test_aims_are_shown_with_their_units():
-    shown = findings.shown(benches.targets(totals(share_of_limit=0.726), NONE))
+    shown = findings.shown(benches.targets(totals(share_of_limit=0.726), NONE, STARTS))
     rows = shown.set_index("what")[["aim", "measured"]]
     assert rows.loc["share of the card's matmul rate"].tolist() == ["at least 75%", "72.6%"]
     assert rows.loc["speed-up of two GPUs over one"].tolist() == ["at least 1.9×", "–"]
+
+
+def test_a_late_start_is_missed_in_seconds():
+    late = STARTS.assign(first_score_s=8.04)
+    told = findings.shortfalls(benches.targets(totals(), workers(), late), WAYS, totals(), NONE)
+    assert "8.04 s where at most 8 s was aimed for" in "".join(told)
+
+
+def test_starts_and_memory_are_told_with_their_numbers():
+    row = {"responses": 1000000, "piece_items": 4096, "first_mib": 700.4, "last_mib": 712}
+    memory = pd.DataFrame([row | {"read_mib": 900}]).reindex(columns=benches.MEMORY)
+    start, kept = findings.starting(STARTS, memory)
+    assert "7.0 to 7.5 s" in start and "2.0% longer" in start
+    assert "1,000,000 responses, 4,096 items at a time, held 700 MiB" in kept
+    assert "712 MiB at the end" in kept and "900 MiB" in kept

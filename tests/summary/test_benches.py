@@ -57,6 +57,26 @@ WORKERS = {
     "overhead": 0.25,
 }
 
+START = {
+    "card": "x86_64, 2 thread(s)",
+    "model": "m",
+    "first_score_s": 7.0,
+    "slowest_first_score_s": 7.5,
+    "items": 100,
+    "extract_s": 51.0,
+    "forward_s": 50.0,
+    "overhead": 0.02,
+}
+MEMORY = {
+    "card": "x86_64, 2 thread(s)",
+    "responses": 1000,
+    "piece_items": 8,
+    "seconds": 9.5,
+    "tenths_mib": [500.0, 520.0, 510.0],
+    "opened_mib": 515.0,
+    "read_mib": 516.0,
+}
+
 
 @pytest.fixture
 def keep(tmp_path):
@@ -105,6 +125,24 @@ def test_several_processes_stand_beside_one(keep):
     assert (row.workers, row.ratio, row.overhead) == (2, 1.5, 0.25)
 
 
+def test_a_start_stands_beside_what_its_run_adds(keep):
+    (row,) = benches.starts(keep(start_x=START)).itertuples()
+    assert (row.first_score_s, row.slowest_first_score_s, row.device) == (7.0, 7.5, "CPU")
+    assert row.overhead == pytest.approx(51 / 50 - 1)
+
+
+def test_memory_is_told_after_the_first_tenth_at_the_end_and_at_its_most(keep):
+    (row,) = benches.memory(keep(memory_x=MEMORY)).itertuples()
+    assert (row.first_mib, row.last_mib, row.most_mib, row.read_mib) == (500, 510, 520, 516)
+    assert (row.responses, row.piece_items) == (1000, 8)
+
+
+@pytest.mark.parametrize("tenths", [None, [], 3, [500.0, "520"], [float("nan")]])
+def test_memory_without_its_tenths_is_an_error(keep, tenths):
+    with pytest.raises(DataError, match="tenth"):
+        benches.memory(keep(memory_x=MEMORY | {"tenths_mib": tenths}))
+
+
 def test_a_processor_is_told_from_a_card_and_comes_last(keep):
     folder = keep(
         extraction_cpu=EXTRACTION | {"card": "x86_64, 2 thread(s)"}, extraction_h=EXTRACTION
@@ -141,7 +179,7 @@ def test_figures_of_the_drill_are_text(keep):
 
 
 def aims(folder) -> pd.DataFrame:
-    table = benches.targets(benches.totals(folder), benches.workers(folder))
+    table = benches.targets(benches.totals(folder), benches.workers(folder), benches.starts(folder))
     return table.set_index(["device", "set", "measure"])
 
 
@@ -179,6 +217,15 @@ def test_a_processor_has_aims_of_its_own(keep):
     assert outcome["CPU", "hh-rlhf", "vs_best"] == "reached"  # 2, 1.45 aimed for
     assert outcome["CPU", "rm-bench", "vs_best"] == "reached"
     assert outcome["GPU", "hh-rlhf", "vs_single"] == "not measured"
+
+
+def test_a_start_has_aims_of_its_own(keep):
+    late = START | {"slowest_first_score_s": 8.6, "first_score_s": 8.1}
+    reached = keep(start_a=START)
+    assert aims(reached)["outcome"]["CPU", "", "first_score_s"] == "reached"
+    assert aims(reached)["outcome"]["CPU", "", "overhead"] == "reached"  # .02, at most .05
+    outcome = aims(keep(start_a=late))["outcome"]
+    assert outcome["CPU", "", "first_score_s"] == "missed"
 
 
 # ---- What is no measurement ----
