@@ -61,10 +61,15 @@ COMPILE_FROM = 2e17  # floating-point operations
 
 
 class NothingToScoreError(DataError):
-    """No item is left; ``dropped`` counts why."""
+    """No item is left; ``dropped`` counts why, ``unscored`` names those that can't be scored."""
 
-    def __init__(self, name: str, dropped: Mapping[str, int]):
-        self.name, self.dropped = name, dict(dropped)
+    def __init__(
+        self,
+        name: str,
+        dropped: Mapping[str, int],
+        unscored: Mapping[str, Sequence[str]] | None = None,
+    ):
+        self.name, self.dropped, self.unscored = name, dict(dropped), dict(unscored or {})
         super().__init__(
             f"an item of {name} to score",
             "none: " + ", ".join(f"{count} {reason}" for reason, count in dropped.items()),
@@ -72,7 +77,7 @@ class NothingToScoreError(DataError):
         )
 
     def __reduce__(self):
-        return type(self), (self.name, self.dropped)
+        return type(self), (self.name, self.dropped, self.unscored)
 
 
 def extract(
@@ -198,6 +203,7 @@ class _Job:
     model: Any
     items: Items
     encoded: list
+    unscored: dict[str, list[str]]  # ids of items that can't be scored, by reason
     fingerprint: dict[str, str]
     manifest: dict
     folder: Path
@@ -238,13 +244,13 @@ def _prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> 
     if held_out and model.trained_on:
         known = items.prompts["prompt_hash"].isin(model.trained_on).to_numpy()
         items = items.select(~known, TRAINED)
-    encoded, items = _encode(model, items)
+    encoded, items, unscored = _encode(model, items)
     fingerprint = model.fingerprint
     manifest = _manifest(model, items, fingerprint, packing)
     if taps:  # without, the store of before taps is still the same one
         manifest["taps"] = sorted(tap.name for tap in taps)
     folder = Path(store) if store else paths.cache() / "states" / _digest(manifest)
-    return _Job(model, items, encoded, fingerprint, manifest, folder, taps)
+    return _Job(model, items, encoded, unscored, fingerprint, manifest, folder, taps)
 
 
 def unfit(model, item) -> str:
@@ -278,30 +284,29 @@ def is_stored(
 
 
 def _encode(model, items: Items):
-    """Tokens of each item, and the items without those that can't be scored."""
+    """Tokens of each item, the items without those that can't be scored, and the ids of these."""
     from lib.models.prompt import RenderError
 
     texts = items.responses["text"].to_numpy()
     first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))
     encoded, left = [], []
-    dropped = Counter(items.dropped)
+    unscored: dict[str, list[str]] = {}
+    ids = items.prompts["item"].to_list()
     found = model.format.encode_many(
         items.prompts["prompt"], (texts[a:b] for a, b in itertools.pairwise(first))
     )
     for i, item in enumerate(found):
-        if isinstance(item, RenderError):
-            dropped[REFUSED] += 1
-            continue
-        reason = unfit(model, item)
+        reason = REFUSED if isinstance(item, RenderError) else unfit(model, item)
         if reason:
-            dropped[reason] += 1
+            unscored.setdefault(reason, []).append(str(ids[i]))
             continue
         encoded.append(item)
         left.append(i)
+    dropped = Counter(items.dropped)
+    dropped.update({reason: len(those) for reason, those in unscored.items()})
     if not left:
-        raise NothingToScoreError(items.name, dropped)
-    items = items.select(left)
-    return encoded, replace(items, dropped=dict(dropped))
+        raise NothingToScoreError(items.name, dropped, unscored)
+    return encoded, replace(items.select(left), dropped=dict(dropped)), unscored
 
 
 def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) -> dict:
@@ -567,6 +572,7 @@ def _run(job: _Job, states: _States, manifest) -> xr.Dataset:
                 "items": items.fingerprint,
                 "fingerprint": job.fingerprint,
                 "dropped": {reason: int(count) for reason, count in items.dropped.items()},
+                "unscored": job.unscored,
                 "missing": list(items.missing),
                 "about": dict(items.about),
                 "extraction": {

@@ -34,8 +34,9 @@ variable               dims                  dtype    content
 ``items.responses`` that were given to ``extract``) are labelled coordinates, so a run whose
 items were filtered still matches ``items.comparisons``. ``attrs`` holds plain JSON:
 ``model``, ``dataset``, ``items`` (their fingerprint), ``fingerprint`` (of the model's parts),
-``dropped`` (reason → count), ``missing``, ``about``, ``extraction`` (dtype, device, packing,
-attention, and where it happened why packing fell back and what memory had room for),
+``dropped`` (reason → count), ``unscored`` (reason → ids of those items that this model can't
+score; missing from older runs), ``missing``, ``about``, ``extraction`` (dtype, device,
+packing, attention, and where it happened why packing fell back and what memory had room for),
 ``versions``, ``template_example``.
 
 On disk a run is a folder of ``run.json`` and ``run.safetensors``, which holds a checksum of
@@ -307,12 +308,17 @@ def _pooled_attrs(runs: Sequence[xr.Dataset]) -> dict:
     for attrs in each:
         for reason, count in attrs["dropped"].items():
             dropped[reason] = dropped.get(reason, 0) + count
+    unscored: dict[str, list[str]] = {}
+    for attrs in each:
+        for reason, ids in attrs.get("unscored", {}).items():
+            unscored.setdefault(reason, []).extend(f"{attrs['dataset']}: {i}" for i in ids)
     return {
         "model": each[0]["model"],
         "dataset": ("" if one_family else "pooled: ") + " + ".join(names),
         "items": "+".join(attrs["items"] for attrs in each),
         "fingerprint": each[0]["fingerprint"],
         "dropped": dropped,
+        "unscored": unscored,
         "missing": [f"{a['dataset']}: {name}" for a in each for name in a["missing"]],
         "about": joined([attrs["about"] for attrs in each]),
         "extraction": joined([attrs["extraction"] for attrs in each]),

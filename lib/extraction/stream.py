@@ -141,9 +141,11 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
         run = extraction.extract(model, items, store=scratch, **options)
         runs.save_run(run, folder / name, states=states, seed=number)
         scored, dropped = run.sizes["item"], run.attrs["dropped"]
+        unscored = run.attrs["unscored"]
     except extraction.NothingToScoreError as nothing:
-        scored, dropped = 0, nothing.dropped
-    note = {**made, "items": scored, "dropped": dropped, "responses": len(items.responses)}
+        scored, dropped, unscored = 0, nothing.dropped, nothing.unscored
+    counted = {"dropped": dropped, "unscored": unscored, "responses": len(items.responses)}
+    note = {**made, "items": scored, **counted}
     _write(path, note)
     shutil.rmtree(scratch, ignore_errors=True)
     return note
@@ -205,9 +207,12 @@ def load(folder: str | Path) -> xr.Dataset:
     pieces: dict[str, list[lazy.Piece]] = {}
     attrs: list[dict] = []
     dropped: Counter = Counter()
+    unscored: dict[str, list[str]] = {}
     rows = items = 0
     for path, note in _parts(folder, count):
         dropped.update(note["dropped"])
+        for reason, ids in note.get("unscored", {}).items():
+            unscored.setdefault(reason, []).extend(ids)
         if note["items"]:
             run = runs.load_run(path)
             attrs.append(run.attrs)
@@ -225,7 +230,8 @@ def load(folder: str | Path) -> xr.Dataset:
             like = run.isel(response=slice(0), item=slice(0)).copy(deep=True)
             del run  # before the next is in memory
         rows += note["responses"]
-    return runs.check(_whole(small, pieces, like, attrs, dropped))
+    left_out = {"dropped": dict(dropped), "unscored": unscored}
+    return runs.check(_whole(small, pieces, like, attrs, left_out))
 
 
 def _parts(folder: Path, count) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -244,7 +250,7 @@ def _piece(path: Path, name: str, rows: int) -> lazy.Piece:
     return lazy.Piece(tensors, name, rows, kept)
 
 
-def _whole(small, pieces, like: xr.Dataset, attrs: list[dict], dropped: Counter) -> xr.Dataset:
+def _whole(small, pieces, like: xr.Dataset, attrs: list[dict], left_out: dict) -> xr.Dataset:
     variables: dict[str, Any] = {}
     for name, parts in small.items():
         dims = like[name].dims
@@ -259,7 +265,7 @@ def _whole(small, pieces, like: xr.Dataset, attrs: list[dict], dropped: Counter)
         **attrs[0],
         **{key: runs.joined([a[key] for a in attrs]) for key in JOINED},
         "items": digest,
-        "dropped": dict(dropped),
+        **left_out,
         "missing": sorted({name for a in attrs for name in a["missing"]}),
     }
     return xr.Dataset(variables, coords, about)

@@ -53,6 +53,24 @@ def starting(starts: pd.DataFrame, memory: pd.DataFrame) -> list[str]:
     return told
 
 
+def precision(precision: pd.DataFrame) -> list[str]:
+    """How far scores move with number type and packing, and what ties.
+
+    Parameters
+    ----------
+    precision
+        As the function of this name of ``lib.summary.benches`` returns it.
+    """
+    return [
+        f"{row.way.capitalize()}, the scores of {row.model} on {row.items:,} items ({row.card}) "
+        f"differ from float32 one at a time by {row.spread_median:.1e} standard deviations of "
+        f"the head (the median head; {row.spread_most:.1e} the one with most); "
+        f"{row.sides_median:.1%} of the pairs change sides ({row.sides_most:.1%} at most), "
+        f"{row.ties:.1%} tie at most, and {row.ties_if_rounded:.1%} would if scores were rounded."
+        for row in precision.itertuples()
+    ]
+
+
 def _beside(row: Any) -> str:
     told = (
         f"On {_place(row)}, ours is {_times(row.vs_single)} as fast as one at a time and "

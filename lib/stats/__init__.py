@@ -3,7 +3,7 @@
 Files are named for families, functions for what they tell:
 
 ``winrates``         ``validity``, ``validity_as_published``, ``baselines``
-``descriptive``      ``counts``, ``lengths``, ``length_summary``
+``descriptive``      ``counts``, ``unscored``, ``lengths``, ``length_summary``
 ``official``         the benchmarks' own scores
 ``protocols``        one head under several evaluations, variance components
 ``labels``           which head answers to which concept (``naming`` says what is claimed,
@@ -21,7 +21,7 @@ Files are named for families, functions for what they tell:
 ``permutation``      the exact sign-flip test, Holm's correction
 """
 
-from lib.stats.descriptive import counts, length_summary, lengths
+from lib.stats.descriptive import counts, length_summary, lengths, unscored
 from lib.stats.permutation import holm, sign_flip
 from lib.stats.proportions import wilson
 from lib.stats.winrates import baselines, distinct, validity, validity_as_published
@@ -34,6 +34,7 @@ __all__ = [
     "length_summary",
     "lengths",
     "sign_flip",
+    "unscored",
     "validity",
     "validity_as_published",
     "wilson",

@@ -32,6 +32,18 @@ def counts(run: xr.Dataset) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["step", "reason", "items"])
 
 
+def unscored(run: xr.Dataset) -> pd.DataFrame:
+    """Items that the model couldn't score, such as those longer than its context.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``reason`` and ``item``, the dataset's id; a row an item, in the order of the data.
+    """
+    rows = [(why, item) for why, ids in run.attrs.get("unscored", {}).items() for item in ids]
+    return pd.DataFrame(rows, columns=["reason", "item"])
+
+
 def lengths(run: xr.Dataset, bins: int = 30) -> pd.DataFrame:
     """Distribution of response lengths, preferred and other, in logarithmic bins.
 

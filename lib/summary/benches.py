@@ -2,14 +2,15 @@
 
 A folder holds one file a measurement: ``extraction*.json`` from ``bench/extraction.py``,
 ``workers*.json`` from ``bench/workers.py``, ``start*.json`` from ``bench/start.py``,
-``memory*.json`` from ``bench/memory.py``, ``armorm_drill*.json`` from
-``bench/armorm_drill.py``. Cards come before CPUs, then files by name.
+``memory*.json`` from ``bench/memory.py``, ``precision*.json`` from ``bench/precision.py``,
+``armorm_drill*.json`` from ``bench/armorm_drill.py``. Cards come before CPUs, then files by name.
 
 ``ways``     one row a way of running a set of items: ``WAYS``
 ``totals``   one row a set: ours beside the other ways: ``TOTALS``
 ``workers``  one row a run on several GPUs beside one: ``WORKERS``
 ``starts``   one row a first score, and what a run takes beyond its model: ``STARTS``
 ``memory``   one row a long run and its memory: ``MEMORY``
+``precision`` one row a number type and packing: ``PRECISION``
 ``drill``    one row a figure of a full-size model that was saved, loaded and scored: ``DRILL``
 ``targets``  one row an aim and measurement of it: ``TARGETS``
 ``files``    one row a file, whatever made it: ``FILES``
@@ -39,6 +40,12 @@ Columns of ``MEMORY``: ``card``, ``responses``; ``piece_items``, held at a time;
 ``first_mib``, ``last_mib``, resident memory once the first tenth and once all are done, and
 ``most_mib``, the most after any tenth; ``opened_mib``, with the run opened, ``read_mib``, with
 a slice of its states read; ``device``, ``command``, ``file``.
+
+Columns of ``PRECISION``: ``card``, ``model``, ``items``; ``way``; ``spread_median``,
+``spread_most``, root mean square of a head's differences from float32 one at a time, in its
+standard deviations, for the median head and the one with most; ``largest`` of all; ``ties``,
+``ties_if_rounded``, shares of pairs, for the head with most; ``sides_median``, ``sides_most``,
+shares of pairs that change sides; ``device``, ``command``, ``file``.
 
 Columns of ``TARGETS``: ``what``; ``aim``; ``least``, is it a least or a most? ``found``;
 ``outcome``, ``reached``, ``missed`` or ``not measured``; ``set``, ``items``, ``card``, ``file``,
@@ -78,6 +85,10 @@ STARTS = (
 MEMORY = (
     *("card", "responses", "piece_items", "seconds", "first_mib", "last_mib", "most_mib"),
     *("opened_mib", "read_mib", "device", "command", "file"),
+)
+PRECISION = (
+    *("card", "model", "items", "way", "spread_median", "spread_most", "largest"),
+    *("ties", "ties_if_rounded", "sides_median", "sides_most", "device", "command", "file"),
 )
 DRILL = ("card", "figure", "value", "file")
 TARGETS = (
@@ -227,6 +238,26 @@ def memory(folder: str | Path) -> pd.DataFrame:
         row |= {"first_mib": tenths[0], "last_mib": tenths[-1], "most_mib": max(tenths)}
         rows.append(row | _origin(held, path))
     return _frame(rows, MEMORY)
+
+
+def precision(folder: str | Path) -> pd.DataFrame:
+    """Scores in a number type beside those in float32.
+
+    Raises
+    ------
+    DataError
+        As ``ways`` raises it.
+    """
+    rows = []
+    for path, held in _named(folder, "precision"):
+        about = {"model": str(held.get("model", "")), "items": int(_number(held, "items", path))}
+        found = held.get("ways")
+        if not isinstance(found, dict) or not all(isinstance(w, dict) for w in found.values()):
+            raise _unlike("an object for each number type", found, path)
+        for way, figures in found.items():
+            shares = {name: _number(figures, name, path, least=0) for name in PRECISION[4:11]}
+            rows.append(about | {"way": way} | shares | _origin(held, path))
+    return _frame(rows, PRECISION)
 
 
 def drill(folder: str | Path) -> pd.DataFrame:
@@ -423,12 +454,13 @@ def _origin(held: Mapping[str, Any], path: Path) -> dict[str, str]:
     return {"card": card, "device": device, "command": command, "file": path.name}
 
 
-def _number(held: Mapping[str, Any], name: str, path: Path) -> float:
-    """A number above zero."""
+def _number(held: Mapping[str, Any], name: str, path: Path, least: float | None = None) -> float:
+    """A number above zero, or of at least ``least``."""
     value = held.get(name)
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not good or not math.isfinite(value) or value <= 0:
-        raise _unlike(f"a number above 0 for {name!r}", repr(value), path)
+    if not good or not math.isfinite(value) or (value <= 0 if least is None else value < least):
+        needed = "above 0" if least is None else f"of {least:g} or more"
+        raise _unlike(f"a number {needed} for {name!r}", repr(value), path)
     return float(value)
 
 

@@ -53,7 +53,9 @@ def test_first_fit_by_hand():
 @given(items=some_items(), budget=st.integers(1, 80))
 @settings(deadline=None, max_examples=60)
 def test_rows_as_laid_out_are_within_the_budget(items, budget):
-    for group in plan_trees(items, budget):
+    groups = plan_trees(items, budget)
+    assert sorted(i for group in groups for i in group) == list(range(len(items)))
+    for group in groups:
         assert len(group) == 1 or len(lay_out([items[i] for i in group])) <= budget
 
 

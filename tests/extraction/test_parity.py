@@ -140,6 +140,7 @@ def test_short_items_with_several_responses_are_tried(tiny_model, monkeypatch):
         for n, k in [(1, 1), (30, 2), (9, 2), (2, 1), (20, 3), (10, 2)]
     ]
     parity.objection(tiny_model, items)
+    assert len(tried) == 2, "one at a time and as trees"
     for some in tried:
         assert [item.n_tokens for item in some] == [items[i].n_tokens for i in (2, 5, 4)]
         assert [len(item.sequences) for item in some] == [2, 2, 3]

@@ -15,10 +15,20 @@ from lib.data.items import Builder, Items
 from lib.errors import DataError, ModelError, ParameterError, StoreError
 from lib.extraction import extract, sealed
 from lib.extraction import run as runs
-from lib.extraction.run import TRAINED, align, check, check_target, comparisons, load_run, save_run
+from lib.extraction.run import (
+    TRAINED,
+    align,
+    check,
+    check_target,
+    comparisons,
+    load_run,
+    pool,
+    save_run,
+)
 from lib.models.base import Readout
 from lib.models.prompt import PromptFormat
 from lib.planted import make_run
+from lib.stats import descriptive
 
 SECRET = "zebra-crossing"  # in every text, so that a run with text in it is found out
 
@@ -599,6 +609,15 @@ def test_items_longer_than_the_context_are_left_out_and_counted(tiny_model, tmp_
     found = extract(tiny_model, builder.build(), store=tmp_path / "store")
     assert found["item"].values.tolist() == ["0", "2"]
     assert found.attrs["dropped"] == {"longer than the model's context": 1}
+    assert found.attrs["unscored"] == {"longer than the model's context": ["1"]}
+    save_run(found, tmp_path / "run")
+    kept = load_run(tmp_path / "run")
+    assert descriptive.unscored(kept).values.tolist() == [["longer than the model's context", "1"]]
+    other = kept.copy()
+    del other.attrs["unscored"]  # of before items were named
+    assert descriptive.unscored(other).empty
+    named = pool([kept, kept.assign_attrs(dataset="again")]).attrs["unscored"]
+    assert named == {"longer than the model's context": ["long: 1", "again: 1"]}
 
 
 def test_items_of_tokens_without_an_embedding_are_left_out_and_counted(

@@ -139,6 +139,7 @@ def test_a_piece_without_anything_to_score_is_counted(tiny_model, tmp_path):
     assert found["item"].values.tolist() == ["0", "1", "4"]
     assert found["response"].values.tolist() == [0, 1, 2, 3, 8, 9]
     assert sum(found.attrs["dropped"].values()) == 2
+    assert list(found.attrs["unscored"].values()) == [["2", "3"]]
 
 
 def test_nothing_to_score_at_all_is_an_error(tiny_model, tmp_path):
@@ -160,6 +161,7 @@ def test_single_rows_of_a_sample_are_those_of_the_whole(tiny_model, file, tmp_pa
         extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "s", states=states)
     )
     whole = run["hidden"].values
+    assert len(whole) == run.sizes["response"] > 0
     for row in range(len(whole)):
         np.testing.assert_array_equal(run["hidden"][row : row + 1].values, whole[row : row + 1])
 
@@ -197,7 +199,7 @@ def test_a_stream_is_read_from_any_folder(streamed, monkeypatch, tmp_path):
     monkeypatch.chdir(streamed.parent)
     found = load_run(streamed.name)
     monkeypatch.chdir("/")
-    assert np.isfinite(found["hidden"].values).all()
+    assert found["hidden"].size and np.isfinite(found["hidden"].values).all()
 
 
 @pytest.mark.parametrize(("place", "states"), [("file.txt/x", None), ("s", -1)])

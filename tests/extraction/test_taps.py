@@ -194,7 +194,9 @@ def test_entry_0_is_the_embedding(backbones):
 
 def test_equal_responses_are_heard_alike_to_the_last_bit(backbones):
     for way in WAYS.values():
-        for values in forward(backbones["llama"], ITEMS, taps=BOTH, **way).taps.values():
+        found = forward(backbones["llama"], ITEMS, taps=BOTH, **way).taps
+        assert set(found) == {"layer_hidden", "neuron_mean"}
+        for values in found.values():
             assert (values[0] == values[2]).all()
             assert (values[0] != values[1]).any()
 

@@ -199,3 +199,13 @@ def test_starts_and_memory_are_told_with_their_numbers():
     assert "7.0 to 7.5 s" in start and "2.0% longer" in start
     assert "1,000,000 responses, 4,096 items at a time, held 700 MiB" in kept
     assert "712 MiB at the end" in kept and "900 MiB" in kept
+
+
+def test_number_types_are_told_in_standard_deviations_and_shares():
+    figures = [0.012, 0.025, 0.1, 0.0, 0.25, 0.01, 0.03]
+    row = dict(zip(benches.PRECISION[4:11], figures, strict=True))
+    row |= {"way": "bfloat16, packed", "model": "m", "items": 9, "card": "A card"}
+    (told,) = findings.precision(pd.DataFrame([row]).reindex(columns=benches.PRECISION))
+    assert told.startswith("Bfloat16, packed, the scores of m on 9 items (A card) differ")
+    assert "1.2e-02 standard deviations" in told and "1.0% of the pairs change sides" in told
+    assert "0.0% tie at most, and 25.0% would" in told

@@ -77,6 +77,9 @@ MEMORY = {
     "read_mib": 516.0,
 }
 
+FIGURES = dict(zip(benches.PRECISION[4:11], [0.01, 0.02, 0.1, 0.0, 0.25, 0.01, 0.03], strict=True))
+PRECISION = {"card": "A card", "model": "m", "items": 9, "ways": {"bfloat16, packed": FIGURES}}
+
 
 @pytest.fixture
 def keep(tmp_path):
@@ -141,6 +144,19 @@ def test_memory_is_told_after_the_first_tenth_at_the_end_and_at_its_most(keep):
 def test_memory_without_its_tenths_is_an_error(keep, tenths):
     with pytest.raises(DataError, match="tenth"):
         benches.memory(keep(memory_x=MEMORY | {"tenths_mib": tenths}))
+
+
+def test_number_types_are_told_with_their_ties(keep):
+    (row,) = benches.precision(keep(precision_x=PRECISION)).itertuples()
+    assert (row.way, row.items, row.ties, row.ties_if_rounded) == ("bfloat16, packed", 9, 0, 0.25)
+
+
+@pytest.mark.parametrize(
+    "ways", [None, [], {"bfloat16": 3}, {"bfloat16": {}}, {"bfloat16": FIGURES | {"ties": -0.1}}]
+)
+def test_a_number_type_without_its_figures_is_an_error(keep, ways):
+    with pytest.raises(DataError, match="precision_x.json"):
+        benches.precision(keep(precision_x=PRECISION | {"ways": ways}))
 
 
 def test_a_processor_is_told_from_a_card_and_comes_last(keep):
