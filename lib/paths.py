@@ -1,7 +1,9 @@
 """Every path the project uses, in one place.
 
-``ROOT`` is the checkout. What can be rebuilt lies under ``CACHE``, which
-``REWARD_AUDIT_CACHE`` moves.
+``ROOT`` is the checkout. What models and data need beside it (downloads, converted weights,
+extracted states) lies under ``cache()``, which ``REWARD_AUDIT_CACHE`` moves and several
+checkouts may share. What a build makes for its own book (runs, stamps of finished parts,
+locks) lies under ``.cache`` in the checkout and stays there.
 """
 
 from __future__ import annotations
@@ -43,6 +45,19 @@ def cache_folder() -> Path:
     folder = cache()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def lock(name: str) -> Path:
+    """The file that locks something of this checkout, wherever the cache is."""
+    folder = ROOT / ".cache"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.lock"
+
+
+def found(path: str | Path) -> Path:
+    """A path as given when it is absolute or there; else within the checkout."""
+    path = Path(path)
+    return path if path.is_absolute() or path.exists() else ROOT / path
 
 
 def slug(name: str) -> str:

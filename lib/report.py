@@ -26,6 +26,7 @@ import pandas as pd
 import xarray as xr
 
 from lib import parameters, paths
+from lib.atomic import replacing
 from lib.data.items import Items
 from lib.errors import ParameterError
 from lib.visible import visible
@@ -46,14 +47,18 @@ class Page:
         The notebook's, without suffix.
     parameters
         Checked values by name.
+    defaults
+        What the notebook declares, by name.
     """
 
     name: str
     parameters: dict[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     _run: xr.Dataset | None = None
     _runs: list[xr.Dataset] | None = None
-    _items: Any = None
+    _items: Items | str | None = None
     _model: Any = None
+    _saved: list[str] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
     @property
@@ -93,30 +98,38 @@ class Page:
 
     @property
     def model(self):
-        """The reward model."""
+        """The reward model, on the ``device`` and with the ``dtype`` that the page is given."""
         if self._model is None:
             from lib.models import load_model
 
-            self._model = load_model(self.parameters["model"])
+            given = {name: self.parameters.get(name) or None for name in ("device", "dtype")}
+            self._model = load_model(self.parameters["model"], **given)
         return self._model
 
     @property
-    def items(self):
-        """The items with their text; ``None`` for a run that was extracted elsewhere."""
-        given = self.parameters
-        at_hand = not given.get("run") or given.get("source") or _carried(given["dataset"])
-        if self._items is None and at_hand:
-            from lib.data import load_items
+    def items(self) -> Items | str:
+        """The items with their text; of a run extracted before, those it scored.
 
-            options = {k: given[k] for k in ("source", "limit", "seed", "order") if k in given}
-            self._items = load_items(given["dataset"], **options)
+        A sentence where their text isn't at hand, or isn't what was scored.
+        """
+        if self._items is None:
+            given = self.parameters
+            folder, name = given.get("run", ""), given["dataset"]
+            if folder and not (given.get("source") or _at_hand(name)):
+                self._items = _not_at_hand(name)
+            else:
+                from lib.data import load_items
+
+                options = {k: given[k] for k in ("source", "limit", "seed", "order") if k in given}
+                loaded = load_items(name, **options)
+                self._items = _scored(loaded, self.run, folder) if folder else loaded
         return self._items
 
     def _matching(self, folder: str, names: Sequence[str]) -> xr.Dataset:
         """The run in the folder, when it is of the page's model and dataset."""
         from lib.extraction import load_run
 
-        run = load_run(_inside_root(folder))
+        run = load_run(paths.found(folder))
         for name in names:
             if run.attrs[name] != self.parameters[name]:
                 raise ParameterError(
@@ -137,15 +150,18 @@ class Page:
             glue(name, value.item() if hasattr(value, "item") else value, display=False)
 
     def save(self, table: pd.DataFrame, name: str) -> None:
-        """Write a table beside the executed page as ``name.parquet``, by rename."""
+        """Write a table beside the executed page as ``name.parquet``, by rename.
+
+        Before ``provenance``, whose record names the page's tables.
+        """
         folder = self.parameters.get("tables", "")
         if not folder:
             return
-        target = _inside_root(folder) / f"{name}.parquet"
+        target = paths.found(folder) / f"{name}.parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_suffix(f".partial-{os.getpid()}")
-        table.to_parquet(partial, index=False)
-        os.replace(partial, target)
+        with replacing(target) as partial:
+            table.to_parquet(partial, index=False)
+        self._saved.append(name)
 
     def provenance(self) -> Html:
         """What made this page, folded: model, data, versions, machine, commit, command.
@@ -179,8 +195,8 @@ class Page:
         if self.parameters.get("tables"):
             from lib.book import status
 
-            folder = _inside_root(self.parameters["tables"])
-            status.record(self.name, rows, folder, [run.attrs for run in runs])
+            folder = paths.found(self.parameters["tables"])
+            status.record(self.name, rows, folder, [run.attrs for run in runs], self._saved)
         body = "".join(
             f"<tr><th>{escape(key)}</th><td><code>{escape(value)}</code></td></tr>"
             for key, value in rows.items()
@@ -191,13 +207,17 @@ class Page:
         )
 
     def command(self) -> str:
-        """The papermill command that makes this page."""
+        """The papermill command that makes this page, without its tables.
+
+        Empty values are left out where they are the defaults.
+        """
+        given = self.parameters
         words = ["papermill", f"notebooks/{self.name}.ipynb", "out.ipynb"]
-        for name, value in self.parameters.items():
-            unused = name == "dataset" and self.parameters.get("runs")
-            if name != "tables" and not unused and value not in ("", 0, [], {}):
-                text = value if isinstance(value, str) else json.dumps(value)
-                words += ["-r" if isinstance(value, str) else "-p", name, text]
+        for name, value in given.items():
+            unused = name == "dataset" and given.get("runs") and not given.get("run")
+            default = not value and value == self.defaults.get(name, value)
+            if name != "tables" and not unused and not default:
+                words += _words(name, value)
         return " ".join(shlex.quote(word) for word in words)
 
 
@@ -236,7 +256,7 @@ def begin(name: str, namespace: Mapping[str, Any]) -> Page:
             known = parameters.declared(cell)
     values = {name: namespace[name] for name in known}
     checked = parameters.check(known, values, names=[*known, *sorted(given)])
-    return Page(name, checked)
+    return Page(name, checked, {name: parameter.default for name, parameter in known.items()})
 
 
 def escape(text: Any) -> str:
@@ -314,13 +334,13 @@ def takeaways(sentences: Iterable[str]) -> Html:
     )
 
 
-def examples(items: Items | None, n: int = 3, seed: int = 0, longest: int = 700) -> Html:
+def examples(items: Items | str, n: int = 3, seed: int = 0, longest: int = 700) -> Html:
     """A seeded sample of comparisons with their text, escaped and cut to ``longest``.
 
-    Says so where the text isn't at hand.
+    In place of items a sentence says why they can't be shown.
     """
-    if items is None:
-        return Html("<p>This run was kept without its text, so no example can be shown.</p>")
+    if isinstance(items, str):
+        return Html(f"<p>{escape(items)}</p>")
     sample = items.comparisons.sample(min(n, len(items.comparisons)), random_state=seed)
     prompts = items.prompts.set_index("item")["prompt"]
     texts = items.responses["text"]
@@ -376,15 +396,48 @@ def _commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def _carried(dataset: str) -> bool:
-    """Is the dataset's text part of this package?"""
+def _at_hand(dataset: str) -> bool:
+    """Is the dataset's text there without a source?"""
+    if dataset.startswith("file:"):
+        return Path(dataset.removeprefix("file:")).is_file()
     return dataset.startswith("stimuli/")
 
 
-def _inside_root(folder: str) -> Path:
-    """A path as given when absolute or there; else within the checkout."""
-    path = Path(folder)
-    return path if path.is_absolute() or path.exists() else paths.ROOT / path
+def _not_at_hand(dataset: str) -> str:
+    if dataset.startswith("file:"):
+        return f"There is no file at {dataset.removeprefix('file:')}, so no example is shown."
+    return (
+        f"The text of {dataset} isn't read here. To see examples, execute this page with the "
+        "folder of its files as source."
+    )
+
+
+def _scored(items: Items, run: xr.Dataset, folder: str) -> Items | str:
+    """The items that a run scored, unless their text is another now."""
+    from lib.extraction.stream import is_stream
+
+    kept = items.select(items.prompts["item"].astype(str).isin(run["item"].values).to_numpy())
+    if is_stream(paths.found(folder)):  # its fingerprint is of pieces, whose size isn't known
+        lengths = kept.responses["text"].str.len().tolist()
+        same = kept.prompts["prompt_hash"].tolist() == run["prompt_hash"].values.tolist()
+        same = same and lengths == run["n_chars"].values.tolist()
+    else:
+        same = kept.fingerprint == run.attrs["items"]
+    if same:
+        return kept
+    return (
+        f"The text of {items.name} that is at hand isn't what this run scored, so no example "
+        "is shown. Extract the run again, or give the files that it was made from."
+    )
+
+
+def _words(name: str, value: Any) -> list[str]:
+    """A parameter as papermill reads it: as text, as a number, or else as YAML."""
+    if isinstance(value, str):
+        return ["-r", name, value]
+    if isinstance(value, (list, dict)):
+        return ["-y", json.dumps({name: value})]
+    return ["-p", name, str(value)]
 
 
 if "ipykernel" in sys.modules:  # progress bars belong in terminals, not in pages

@@ -1,5 +1,7 @@
 """Names from data and models never become paths as they are."""
 
+from pathlib import Path
+
 import pytest
 
 from lib import paths
@@ -26,3 +28,19 @@ def test_two_names_never_share_a_folder():
 def test_the_cache_can_be_moved(monkeypatch, tmp_path):
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
     assert paths.cache() == tmp_path
+
+
+def test_locks_are_of_the_checkout_wherever_its_cache_is(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "ROOT", tmp_path / "checkout")
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "shared by two"))
+    assert paths.lock("build") == tmp_path / "checkout" / ".cache" / "build.lock"
+    assert paths.lock("build").parent.is_dir()
+
+
+def test_a_path_is_taken_as_given_or_else_from_the_checkout(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "ROOT", tmp_path / "checkout")
+    monkeypatch.chdir(tmp_path)
+    assert paths.found("here") == tmp_path / "checkout" / "here"
+    (tmp_path / "here").mkdir()
+    assert str(paths.found("here")) == "here"
+    assert paths.found("/gone") == Path("/gone")

@@ -1,9 +1,13 @@
 """Pages check their own parameters and show hostile text as itself."""
 
+import json
+
+import nbformat
 import pandas as pd
 import pytest
 
-from lib import report
+from lib import load_items, paths, report
+from lib.book import status
 from lib.data import file
 from lib.errors import ParameterError
 from lib.planted.worlds import validity_world
@@ -41,6 +45,31 @@ def test_the_command_names_what_differs_from_nothing():
     )
 
 
+def test_the_command_names_an_empty_value_that_is_not_the_default():
+    assert report.Page("model", {"limit": 0, "seed": 0}, {"limit": 8, "seed": 0}).command() == (
+        "papermill notebooks/model.ipynb out.ipynb -p limit 0"
+    )
+
+
+def test_the_command_names_the_dataset_unless_runs_stand_for_it():
+    given = {"dataset": "x", "run": "a", "runs": ["a"]}
+    assert (
+        report.Page("gating", given)
+        .command()
+        .endswith("""-r dataset x -r run a -y '{"runs": ["a"]}'""")
+    )
+    assert "dataset" not in report.Page("gating", given | {"run": ""}).command()
+
+
+def test_the_model_is_loaded_as_the_page_is_told(monkeypatch):
+    asked = []
+    monkeypatch.setattr("lib.models.load_model", lambda *args, **given: asked.append((args, given)))
+    for more in ({}, {"dtype": "", "device": ""}, {"dtype": "bfloat16", "device": "cuda:1"}):
+        _ = report.Page("model", {"model": "m", **more}).model
+    default = (("m",), {"device": None, "dtype": None})
+    assert asked == [default, default, (("m",), {"device": "cuda:1", "dtype": "bfloat16"})]
+
+
 HOSTILE = "<script>alert(1)</script></textarea>{{ x }}$$y$$\n---\n\u202eabc\x1b[31m"
 
 
@@ -52,6 +81,7 @@ def test_escaped_text_neither_closes_nor_opens_anything():
 
 def test_tables_escape_columns_and_cells():
     shown = report.table(pd.DataFrame({HOSTILE: [HOSTILE], "verdict": [HOSTILE]})).markup
+    assert shown.count("&lt;script&gt;") == 3
     assert "<script" not in shown and "$$" not in shown and "\x1b" not in shown
 
 
@@ -69,7 +99,69 @@ def test_examples_show_hostile_data_as_itself(tmp_path):
 
 
 def test_examples_say_when_the_text_is_not_at_hand():
-    assert "without its text" in report.examples(None).markup
+    page = report.Page("data", {"model": "m", "dataset": "xstest", "run": "f", "source": ""})
+    assert "text of xstest isn&#x27;t read here" in report.examples(page.items).markup
+    assert "as source" in page.items
+
+
+@pytest.fixture
+def of_a_file(tmp_path, tiny_model):
+    """A page about the run of a file, which leaves out an item, and the file."""
+    from lib.extraction import extract, save_run
+
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"prompt": f"p{i}", "chosen": f"good {i}", "rejected": f"bad {i}"} for i in range(4)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    name = f"file:{path}"
+    kept = load_items(name).select([0, 2, 3], "left out")
+    folder = save_run(extract(tiny_model, kept, store=tmp_path / "states"), tmp_path / "run")
+    return path, lambda: report.Page("data", {"model": "tiny", "dataset": name, "run": str(folder)})
+
+
+def test_the_text_of_a_file_is_at_hand_for_its_run(of_a_file):
+    _, page = of_a_file
+    assert page().items.responses["text"].tolist() == [
+        *("good 0", "bad 0", "good 2", "bad 2", "good 3", "bad 3"),
+    ]
+
+
+def test_a_file_that_changed_since_is_not_shown_as_what_was_scored(of_a_file):
+    path, page = of_a_file
+    path.write_text(path.read_text().replace("bad 2", "sad 2"))
+    assert "isn't what this run scored" in page().items
+    assert "Extract the run again" in report.examples(page().items).markup
+    path.unlink()
+    assert page().items == f"There is no file at {path}, so no example is shown."
+
+
+def test_a_run_in_pieces_is_compared_by_what_it_carries(tmp_path, tiny_model, of_a_file):
+    from lib.data import stream_items
+    from lib.extraction import extract_stream
+
+    path, _ = of_a_file
+    name, folder = f"file:{path}", tmp_path / "stream"
+    extract_stream(tiny_model, stream_items(name, size=3), folder)
+    given = {"model": "tiny", "dataset": name, "run": str(folder)}
+    assert len(report.Page("data", given).items) == 4
+    path.write_text(path.read_text().replace("bad 2", "worse 2"))
+    assert "isn't what this run scored" in report.Page("data", given).items
+
+
+def test_the_record_of_a_page_names_its_tables(tmp_path):
+    page = report.Page("calibration", {"seed": 3, "tables": str(tmp_path)})
+    for name in ("one", "two", "one"):
+        page.save(pd.DataFrame({"a": [1]}), name)
+    page.provenance()
+    assert status.tables(tmp_path / "calibration.ipynb") == ["one", "two"]
+    assert status.tables(tmp_path / "gone.ipynb") == []
+
+
+@pytest.mark.parametrize("path", sorted(paths.NOTEBOOKS.glob("*.ipynb")), ids=lambda p: p.stem)
+def test_every_notebook_saves_before_it_tells_what_made_it(path):
+    cells = nbformat.read(path, as_version=4).cells
+    source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    assert source.count("page.provenance()") == 1
+    assert "page.save" not in source.partition("page.provenance()")[2]
 
 
 def test_a_page_without_a_run_tells_what_made_it_and_nothing_of_a_run():

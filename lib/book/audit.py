@@ -83,7 +83,9 @@ def audit(
     asked = {"limit": limit, "seed": seed, "dtype": dtype, "device": device}
     options = {key: value for key, value in asked.items() if value}
     found = [located(dataset, source) for dataset in dict.fromkeys(datasets)]
-    shape, estimates = _tried(model, found, options)
+    plan.check({"model": name, "datasets": [{**dataset, **options} for dataset in found]})
+    committed = {run.dataset for run in plan.read().runs if run.model == name and run.committed}
+    shape, estimates = _tried(model, found, options, committed)
     announce(estimates, yes)
     plan.add(entry(name, found, shape, options))
     return build(cores)
@@ -154,13 +156,20 @@ def entry(
 
 
 def _tried(
-    model: str, datasets: Sequence[dict[str, str]], options: dict[str, Any]
+    model: str, datasets: Sequence[dict[str, str]], options: dict[str, Any], committed: set[str]
 ) -> tuple[applies.Shape, list[Estimate]]:
-    """Load everything once: the model's shape, and how long each dataset takes."""
+    """Load everything once: the model's shape, and how long each dataset takes.
+
+    A committed run isn't extracted; its data is loaded only where there is a source of it.
+    """
     from lib.extraction import is_stored
     from lib.models import load_model
 
-    loaded = [_loaded(dataset, options) for dataset in datasets]
+    there = [each for each in datasets if each["name"] in committed]
+    for dataset in there:
+        if "source" in dataset:
+            _loaded(dataset, options)
+    loaded = [_loaded(dataset, options) for dataset in datasets if dataset not in there]
     folder = Path(model).expanduser()
     known = load_model(
         str(folder.absolute()) if model_name(model) != model else model,

@@ -28,7 +28,7 @@ def build(cores: int = 2) -> Path:
     """
     toc.write()
     try:
-        with FileLock(paths.cache_folder() / "build.lock", timeout=0):
+        with FileLock(paths.lock("build"), timeout=0):
             prune({paths.ROOT / page.output for page in plan.read().pages})
             _snakemake("--unlock", "--cores", "1", quiet=True)
             if _snakemake("--cores", str(cores), "--rerun-incomplete", "--keep-going"):
@@ -43,18 +43,22 @@ def build(cores: int = 2) -> Path:
 
 
 def prune(kept: Collection[Path]) -> None:
-    """Remove executed pages that the plan no longer has, and the tables of folders without any.
+    """Remove executed pages that the plan no longer has, with the tables that they wrote.
 
     Summary pages read whatever tables there are, so what was left behind would be counted.
     """
     folders = {page.parent for page in kept}
+    needed = {page.with_name(f"{name}.parquet") for page in kept for name in status.tables(page)}
     for page in list(paths.RESULTS.rglob("*.ipynb")):
-        if page not in kept:
-            page.unlink()
-            page.with_name(page.stem + status.SUFFIX).unlink(missing_ok=True)
-            if page.parent not in folders:
-                for table in page.parent.glob("*.parquet"):
-                    table.unlink()
+        if page in kept:
+            continue
+        left = [page.with_name(f"{name}.parquet") for name in status.tables(page)]
+        if page.parent not in folders:  # whatever wrote them
+            left += page.parent.glob("*.parquet")
+        for table in set(left) - needed:
+            table.unlink(missing_ok=True)
+        page.with_name(page.stem + status.SUFFIX).unlink(missing_ok=True)
+        page.unlink()
 
 
 def _snakemake(*options: str, quiet: bool = False) -> int:

@@ -22,7 +22,8 @@
       - notebook: compare
 
 Other keys of a dataset go to extraction: ``source``, ``limit``, ``seed``, ``order``, which
-the pages get too, and ``dtype``, ``device``. A notebook under ``once`` or
+the pages get too, and ``dtype``, ``device``. A page for the model gets those two as well, as
+the first of the model's datasets has them that has any. A notebook under ``once`` or
 ``pages`` gets the runs of its datasets: as ``runs`` when it declares that, else as ``run`` of
 its only one; without any it uses its defaults. ``datasets: all`` names every dataset of the
 audit.
@@ -34,7 +35,8 @@ comes after every other. One that declares ``measurements`` reads the files of `
 
 ``audit.local.yml`` has the same form and isn't committed. What it says is added: a model of
 its own, or to a model of ``audit.yml`` more datasets and pages. Where both name a dataset or
-a notebook the local entry counts.
+a notebook each key of the local entry counts, and the pages of both are made. A committed
+run stays as it is: a local entry may add pages to it and name its ``source``, no more.
 """
 
 from __future__ import annotations
@@ -50,15 +52,15 @@ import yaml
 from filelock import FileLock
 
 from lib import paths
-from lib.book import pages
+from lib.atomic import replacing
+from lib.book import inputs, pages
+from lib.book.merging import COMMITTED, explicit, merged
 from lib.errors import ParameterError, unknown
 
-COMMITTED = "committed"
 MOST_PARTS = 1000
 NAMED = ("name", "model", "notebook")
 LOADING = ("source", "limit", "seed", "order")
 EXTRACTING = ("dtype", "device")
-WEIGHTS = (".safetensors", ".json", ".jinja")
 RESULTS = "book/results"
 MEASUREMENTS = "bench/results"
 LAST = "status"  # the notebook that tells of all other pages
@@ -75,7 +77,7 @@ class RunPlan:
     folder
         Where the run lies, relative to the checkout.
     committed
-        Is it part of the checkout? Others are extracted into the cache.
+        Is it committed? Others are extracted into the checkout's ``.cache``.
     options
         Of loading and extraction: source, limit, seed, order, dtype, device.
     parts
@@ -104,13 +106,12 @@ class RunPlan:
 
     @property
     def inputs(self) -> list[str]:
-        """Files of the user's that the run is made from: a folder's weights, a data file."""
-        found = []
-        folder = paths.ROOT / self.model
-        if folder.is_dir():
-            found += [path for path in sorted(folder.iterdir()) if path.suffix in WEIGHTS]
+        """Files of the user's that the run is made from: a folder's weights, data files."""
+        found = inputs.weights(paths.ROOT / self.model)
         if self.dataset.startswith("file:"):
             found += [paths.ROOT / self.dataset.removeprefix("file:")]
+        elif self.options.get("source"):
+            found += inputs.data(paths.ROOT / self.options["source"])
         return [from_root(path) for path in found if path.is_file()]
 
 
@@ -134,6 +135,8 @@ class PagePlan:
         The audited models, for a notebook that declares them.
     reads
         Executed pages whose tables it reads, relative to the checkout.
+    machine
+        The model's dtype and device, where they are given.
     """
 
     notebook: str
@@ -143,6 +146,7 @@ class PagePlan:
     shared: bool = False
     models: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    machine: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:
@@ -177,7 +181,7 @@ class PagePlan:
     def parameters(self) -> dict[str, Any]:
         """For papermill: those of these values that the notebook declares."""
         given: dict[str, Any] = {"tables": self.folder, "results": RESULTS}
-        given |= {"models": list(self.models), "measurements": MEASUREMENTS}
+        given |= {"models": list(self.models), "measurements": MEASUREMENTS, **self.machine}
         if self.model:
             given["model"] = self.model
         if self.runs or not self.shared:
@@ -239,7 +243,9 @@ def _planned(document: Mapping[str, list], where: str) -> Plan:
             planned += [PagePlan(_known(name), model, (run,)) for name in names]
         for entry in audit.get("once", ()):
             chosen = _chosen(entry, model, own[model], where)
-            planned.append(PagePlan(_known(entry["notebook"]), model, chosen, once=True))
+            machine = _machine(own[model].values())
+            page = PagePlan(_known(entry["notebook"]), model, chosen, once=True, machine=machine)
+            planned.append(page)
     planned += [_shared(entry, own, where) for entry in document["pages"]]
     _distinct(planned, where)
     return Plan(runs, _linked(planned))
@@ -274,40 +280,15 @@ def load(path: Path) -> dict[str, list]:
         _names(audit.get("pages", []), "pages", where)
         for entry in _listed(audit.get("once", []), "once", where):
             _only(entry, {"notebook", "datasets"}, where, required=("notebook",))
+            _all_or_names(entry, where)
         _once_each(audit, where)
     for entry in _listed(shared, "pages", where):
         _only(entry, {"notebook", "model", "datasets"}, where, required=("notebook",))
+        _all_or_names(entry, where)
     for model, count in Counter(audit["model"] for audit in audits).items():
         if count > 1:
             raise ParameterError(f"each model once in {where}", f"{model} twice", "Join the two.")
     return {"audits": audits, "pages": shared}
-
-
-def merged(base: Mapping[str, list], more: Mapping[str, list]) -> dict[str, list]:
-    """Two documents as one; where both name a thing, the second counts.
-
-    Models, datasets and notebooks keep the place where they were first named.
-    """
-    audits = {audit["model"]: audit for audit in base["audits"]}
-    for audit in more["audits"]:
-        known = audits.get(audit["model"])
-        audits[audit["model"]] = _together(known, audit) if known else audit
-    shared = _by("notebook", base["pages"], more["pages"])
-    return {"audits": list(audits.values()), "pages": shared}
-
-
-def _together(known: Mapping[str, Any], audit: Mapping[str, Any]) -> dict[str, Any]:
-    both = {
-        "model": known["model"],
-        "datasets": _by("name", known["datasets"], audit["datasets"]),
-        "pages": list(dict.fromkeys([*known.get("pages", ()), *audit.get("pages", ())])),
-        "once": _by("notebook", known.get("once", ()), audit.get("once", ())),
-    }
-    return {key: value for key, value in both.items() if value}
-
-
-def _by(key: str, first: Iterable[Mapping], second: Iterable[Mapping]) -> list[Mapping]:
-    return list({entry[key]: entry for entry in (*first, *second)}.values())
 
 
 def add(audit: Mapping[str, Any], path: Path | None = None) -> Path:
@@ -326,24 +307,33 @@ def add(audit: Mapping[str, Any], path: Path | None = None) -> Path:
         When the local file, or the plan that would come of it, isn't right; it then stays
         as it was.
     """
-    with FileLock(paths.cache_folder() / "audit.lock"):
-        return _add(audit, path or paths.AUDIT)
+    path = path or paths.AUDIT
+    with FileLock(paths.lock("audit")):
+        return _write(_with(audit, path), local_audit(path))
 
 
-def _add(audit: Mapping[str, Any], path: Path) -> Path:
+def check(audit: Mapping[str, Any], path: Path | None = None) -> None:
+    """Raise what ``add`` would; change nothing."""
+    _with(audit, path or paths.AUDIT)
+
+
+def _with(audit: Mapping[str, Any], path: Path) -> dict[str, list]:
+    """The local document with an audit more, when a plan comes of it."""
     target = local_audit(path)
+    base = load(path)
     document = load(target) if target.is_file() else {"audits": [], "pages": []}
-    document = merged(document, {"audits": [dict(audit)], "pages": []})
-    _planned(merged(load(path), document), target.name)
+    said = explicit(audit, merged(base, document))
+    document = merged(document, {"audits": [said], "pages": []})
+    _planned(merged(base, document), target.name)
+    return document
+
+
+def _write(document: Mapping[str, list], target: Path) -> Path:
     kept = {key: value for key, value in document.items() if value}
     text = "# What `make audit` added, in the form of audit.yml. Delete what isn't wanted.\n"
     text += yaml.safe_dump(kept, sort_keys=False, allow_unicode=True)
-    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
-    try:
+    with replacing(target) as partial:
         partial.write_text(text, encoding="utf-8")
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
     return target
 
 
@@ -359,6 +349,12 @@ def from_root(path: str | Path) -> str:
     """
     whole = Path(os.path.abspath(path))
     return str(whole.relative_to(paths.ROOT) if whole.is_relative_to(paths.ROOT) else whole)
+
+
+def _machine(runs: Iterable[RunPlan]) -> dict[str, Any]:
+    """Dtype and device of the first run that has any."""
+    each = ({key: run.options[key] for key in EXTRACTING if run.options.get(key)} for run in runs)
+    return next(filter(None, each), {})
 
 
 def _shared(entry: Mapping[str, Any], own: Mapping[str, Mapping], where: str) -> PagePlan:
@@ -463,6 +459,12 @@ def _names(value: Any, key: str, where: str) -> list[str]:
         if not isinstance(name, str):
             raise ParameterError(f"names of {key} in {where}", repr(name), "Put it in quotes.")
     return value
+
+
+def _all_or_names(entry: Mapping[str, Any], where: str) -> None:
+    """Check the datasets of a page: a list of names, or ``all``."""
+    if "datasets" in entry and entry["datasets"] != "all":
+        _names(entry["datasets"], "datasets", where)
 
 
 def _listed(value: Any, key: str, where: str) -> list:

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from lib import paths
+from lib.atomic import replacing
 from lib.book import plan as plans
 from lib.book import toc
 from lib.charts import theme
@@ -58,9 +59,8 @@ def render() -> Path:
 def _write_bundle() -> None:
     bundle = theme.vega_bundle()
     if not VEGA.exists() or VEGA.read_text() != bundle:
-        partial = VEGA.with_suffix(f".partial-{os.getpid()}")
-        partial.write_text(bundle)
-        os.replace(partial, VEGA)
+        with replacing(VEGA) as partial:
+            partial.write_text(bundle)
 
 
 def _sphinx(work: Path, plan: plans.Plan) -> None:

@@ -28,7 +28,9 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from lib.atomic import replacing
 from lib.errors import PageError
+from lib.findings import words
 
 SUFFIX = ".provenance.json"
 OWN = "status"  # the page that shows the others
@@ -38,7 +40,11 @@ VERSIONS = ("Extracted with", "Page made with")
 
 
 def record(
-    page: str, rows: Mapping[str, str], folder: str | Path, runs: Iterable[Mapping[str, Any]]
+    page: str,
+    rows: Mapping[str, str],
+    folder: str | Path,
+    runs: Iterable[Mapping[str, Any]],
+    tables: Iterable[str] = (),
 ) -> Path:
     """Keep what a page tells of its making, by rename.
 
@@ -52,6 +58,8 @@ def record(
         Where its tables go.
     runs
         Attributes of the Runs it read: ``model``, ``dataset`` and ``items``, a fingerprint.
+    tables
+        Names of those that the page wrote into the folder.
     """
     runs = list(runs)
     kept = {
@@ -59,12 +67,12 @@ def record(
         "model": runs[0]["model"] if runs else "",
         "data": [{"dataset": run["dataset"], "fingerprint": run["items"]} for run in runs],
         "rows": {label: str(text) for label, text in rows.items()},
+        "tables": list(dict.fromkeys(tables)),
     }
     target = Path(folder) / f"{page}{SUFFIX}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
-    partial.write_text(json.dumps(kept, ensure_ascii=False, indent=1), encoding="utf-8")
-    os.replace(partial, target)
+    with replacing(target) as partial:
+        partial.write_text(json.dumps(kept, ensure_ascii=False, indent=1), encoding="utf-8")
     return target
 
 
@@ -88,6 +96,16 @@ def read(results: str | Path) -> pd.DataFrame:
     return pd.DataFrame([_row(results, page) for page in pages])
 
 
+def tables(page: str | Path) -> list[str]:
+    """Names of the tables that an executed page wrote beside it; none without its record."""
+    path = Path(page).with_name(Path(page).stem + SUFFIX)
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return [name for name in kept.get("tables", ()) if Path(name).name == name]
+    except (OSError, AttributeError, ValueError, TypeError):
+        return []
+
+
 def addresses(table: pd.DataFrame, results: str | Path, here: str | Path = "") -> list[str]:
     """Of each page in the site, seen from the folder ``here``; empty: from ``results``."""
     start = os.path.relpath(results, here or results)
@@ -105,31 +123,35 @@ def takeaways(table: pd.DataFrame) -> list[str]:
     """How many pages, how long, and whether one commit made them all."""
     known = table[table["recorded"]]
     models = known.loc[known["model"] != "", "model"].nunique()
-    about = f", about {_count(models, 'model')}" if models else ""
-    told = [f"{_count(len(table), 'page')} {_were(len(table))} executed{about}."]
+    about = f", about {words.count(models, 'model')}" if models else ""
+    told = [f"{words.count(len(table), 'page')} {_were(len(table))} executed{about}."]
     if len(known) < len(table):
         missing = table.loc[~table["recorded"], "page"].tolist()
-        more = f" and {len(missing) - MOST} more" if len(missing) > MOST else ""
-        told.append(f"{len(missing)} left no record of how: {', '.join(missing[:MOST])}{more}.")
+        told.append(f"{len(missing)} left no record of how: {words.listed(missing, MOST)}.")
     if known["seconds"].notna().any():
         slowest = known.loc[known["seconds"].idxmax()]
+        timed = int(known["seconds"].notna().sum())
+        they = (
+            "Together they"
+            if timed == len(table)
+            else f"Those that tell their time, {timed} in all,"
+        )
         told.append(
-            f"Together they ran for {known['seconds'].sum():.0f} s; the longest was "
+            f"{they} ran for {known['seconds'].sum():.0f} s; the longest was "
             f"{slowest['page']} with {slowest['seconds']:.0f} s."
         )
     commits = known["commit"].unique()
+    every, they = ("All", "They")
+    if len(known) < len(table):
+        every, they = ("All with a record", "Those with a record")
     if len(commits) == 1:
-        told.append(f"All were made by commit {commits[0]}.")
+        told.append(f"{every} were made by commit {commits[0]}.")
     elif len(commits) > 1:
-        told.append(f"They were made by {len(commits)} commits: {', '.join(commits)}.")
+        told.append(f"{they} were made by {len(commits)} commits: {', '.join(commits)}.")
     changed = known["commit"].str.endswith("-dirty").sum()
     if changed:
         told.append(f"{changed} {_were(changed)} made with changes that were not committed.")
     return told
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _were(number: int) -> str:

@@ -6,7 +6,6 @@ may hold for the whole book in ``ACROSS``. Everything else is found in the plan.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +15,7 @@ import nbformat
 import yaml
 
 from lib import paths
+from lib.atomic import replacing
 from lib.book import applies
 from lib.book.plan import LAST, PagePlan, Plan, read
 
@@ -81,9 +81,8 @@ def write() -> None:
     text = render()
     if paths.TOC.exists() and paths.TOC.read_text(encoding="utf-8") == text:
         return
-    partial = paths.TOC.with_suffix(f".partial-{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, paths.TOC)
+    with replacing(paths.TOC) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def _part(caption: str, chapters: Iterable[dict[str, str]]) -> dict[str, Any]:

@@ -138,6 +138,26 @@ def test_hours_have_to_be_asked_for(tried, monkeypatch, capsys):
     assert tried
 
 
+def test_a_committed_run_gets_pages_without_its_data_and_isnt_made_in_another_way(
+    tried, monkeypatch
+):
+    dataset = {"name": "xstest", "run": "committed"}
+    audits = [{"model": "smol-armo", "datasets": [dataset], "pages": ["data"]}]
+    paths.AUDIT.write_text(yaml.safe_dump({"audits": audits}))
+    folder = paths.ROOT / "book" / "runs" / "smol-armo" / "xstest"
+    folder.mkdir(parents=True)
+    (folder / "run.json").touch()
+    monkeypatch.setattr(audit, "_loaded", lambda *_: pytest.fail("its data was loaded"))
+    audit.audit("smol-armo", ["xstest"])
+    assert tried
+    (run,) = plan.read().runs
+    assert run.committed and not run.options
+    assert {"data", "validity"} <= {page.notebook for page in plan.read().pages}
+    monkeypatch.setattr("lib.models.load_model", lambda *_, **__: pytest.fail("it was loaded"))
+    with pytest.raises(ParameterError, match="the committed run of smol-armo on xstest"):
+        audit.audit("smol-armo", ["xstest"], limit=5)
+
+
 # ---- How long it takes ----
 
 

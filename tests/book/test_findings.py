@@ -11,6 +11,8 @@ import pytest
 
 from lib import paths
 from lib.book import plan, toc
+from lib.calibration import checks
+from lib.stats import disentanglement, winrates
 
 INDEX = paths.BOOK / "index.md"
 CHAPTERS = sorted((paths.BOOK / "findings").glob("*.md"))
@@ -21,6 +23,14 @@ ROLE = re.compile(r"\{glue:text\}`([^`:]+)::([^`]+):`")
 DIRECTIVE = re.compile(r"^`{3,}\{glue\} (\S+)\n:doc: (\S+)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]+)[^)]*\)|^:link: (\S+)$", re.MULTILINE)
 FIELD = re.compile(r"^:+(\{.*|\w+:.*)?$", re.MULTILINE)  # of directives: fences and options
+
+
+NUMBER = re.compile(r"(?<![\w.])\.?\d[\d.,]*%?")
+# Conventions that a page may say in digits: limits of its code, and names and formulas.
+LIMITS = (0.05, winrates.STRONG, *winrates.CHANCE, winrates.POWER, disentanglement.THRESHOLD)
+CONVENTIONS = {f"{limit:g}".lstrip("0") for limit in LIMITS} | {f"{checks.LEVEL:.0%}"}
+PHRASES = ("Llama 3 8B", "Padded 32", "1 − |*r*|", "1 − arccos", "95th percentile", "reaches 1,")
+PHRASES += ("45°", "these correlate .5")
 
 
 def each(pages):
@@ -49,6 +59,63 @@ def _from_root(page: Path, address: str) -> str:
 @each(PAGES)
 def test_no_number_is_typed(page):
     assert re.findall(r".*\d.*", typed(page)) == []
+
+
+@pytest.mark.parametrize("name", plan.notebooks())
+def test_no_number_is_typed_into_a_notebook(name):
+    found = [(line, numbers(line)) for line in prose(name).splitlines()]
+    assert [line for line, typed_numbers in found if typed_numbers - CONVENTIONS] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("12 heads of 3.5 win .611 and 97%", {"12", "3.5", ".611", "97%"}),
+        ("`k = 3`, [a](b2), R² of Llama 3 8B and x1", set()),
+        ("below .05, power .8.", {".05", ".8"}),
+    ],
+)
+def test_typed_numbers_are_seen(line, expected):
+    assert numbers(plain(line)) == expected
+
+
+def prose(name: str) -> str:
+    """What was typed into a notebook's prose: no code, no addresses."""
+    cells = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+    return plain("\n".join(cell.source for cell in cells if cell.cell_type == "markdown"))
+
+
+def plain(text: str) -> str:
+    text = re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "", text))
+
+
+def numbers(line: str) -> set[str]:
+    for phrase in PHRASES:
+        line = line.replace(phrase, "")
+    return {number.rstrip(".,") for number in NUMBER.findall(line)}
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("calibration", "the more pairs it takes"),
+        ("calibration", "the loss comes out too low"),
+        ("published", "lies below"),
+        ("published", "well above"),
+        ("speed", "one evening"),
+    ],
+)
+def test_outcomes_are_left_to_the_tables(name, outcome):
+    assert outcome not in prose(name)
+
+
+@each([INDEX, paths.BOOK / "findings" / "7-published.md"])
+def test_what_the_audit_found_valid_or_noise_is_said_of_hh_rlhf(page):
+    """Elsewhere it found most heads valid, on pairs that aren't about harm."""
+    said = [part for part in re.split(r"\n- |\n\n", page.read_text(encoding="utf-8"))]
+    about = [part for part in said if re.search("about harm|::readability-is|::rates-given", part)]
+    assert about and all("hh-rlhf" in part for part in about)
 
 
 @each(PAGES)

@@ -1,11 +1,14 @@
 """audit.yml is the one list of what the book shows."""
 
+import shlex
+
 import nbformat
 import pytest
 import yaml
 
-from lib import paths
-from lib.book import applies, plan, toc
+from lib import paths, report
+from lib.book import applies, pages, plan, status, toc
+from lib.book import audit as audits
 from lib.errors import ParameterError
 
 
@@ -44,6 +47,48 @@ def test_a_page_for_the_model_reads_the_runs_it_names(tmp_path):
     assert page.parameters["run"] == ".cache/runs/smol-armo/stimuli/controlled"
 
 
+def test_the_page_of_the_model_is_told_how_to_load_it(tmp_path):
+    datasets = [{"name": "x"}, {"name": "y", "dtype": "bfloat16", "device": "cuda:1"}]
+    document = {"datasets": datasets, "pages": ["validity"], "once": [{"notebook": "model"}]}
+    *_, page = plan.read(audit(tmp_path, **document)).pages
+    assert page.output == "book/results/smol-armo/model.ipynb"
+    assert (page.parameters["dtype"], page.parameters["device"]) == ("bfloat16", "cuda:1")
+    *_, page = plan.read(audit(tmp_path, **document | {"datasets": datasets[:1]})).pages
+    assert not {"dtype", "device"} & set(page.parameters)
+
+
+@pytest.fixture
+def papermill(monkeypatch):
+    """Reads a papermill command as papermill does: what it would give to which notebook."""
+    import papermill.cli
+    from click.testing import CliRunner
+
+    asked = []
+    monkeypatch.setattr(papermill.cli, "execute_notebook", lambda **given: asked.append(given))
+    monkeypatch.setattr(papermill.cli, "INPUT_PIPED", False)
+    monkeypatch.setattr(papermill.cli, "OUTPUT_PIPED", False)
+
+    def read(command):
+        name, *words = shlex.split(command)
+        done = CliRunner().invoke(papermill.cli.papermill, words, catch_exceptions=False)
+        assert (name, done.exit_code) == ("papermill", 0), done.output
+        return asked[-1]["input_path"], asked[-1]["parameters"]
+
+    return read
+
+
+def test_the_command_of_every_page_gives_it_what_the_plan_gave(papermill):
+    planned = plan.read(local=False).pages
+    for page in planned:
+        defaults = {name: p.default for name, p in pages.declared(page.notebook).items()}
+        given = {**defaults, **page.parameters}
+        path, told = papermill(report.Page(page.notebook, given, defaults).command())
+        assert path == f"notebooks/{page.notebook}.ipynb"
+        del given["tables"]
+        assert {**defaults, **told, "tables": ""} == {**given, "tables": ""}, page.output
+    assert len(planned) > 30
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -62,6 +107,13 @@ def test_a_page_for_the_model_reads_the_runs_it_names(tmp_path):
             "one dataset for validity",
         ),
         ({"once": [{"notebook": "validity", "datasets": ["y"]}]}, "'y'"),
+        ({"once": [{"notebook": "validity", "datasets": None}]}, "a list of datasets"),
+        ({"once": [{"notebook": "validity", "datasets": 3}]}, "a list of datasets"),
+        (
+            {"once": [{"notebook": "validity", "datasets": "stimuli/controlled"}]},
+            "a list of datasets in audit.yml; found 'stimuli/controlled'",
+        ),
+        ({"once": [{"notebook": "validity", "datasets": [3]}]}, "Put it in quotes"),
     ],
 )
 def test_a_mistake_in_it_is_named(tmp_path, change, says):
@@ -224,6 +276,8 @@ def test_a_model_in_a_folder_is_called_by_its_last_part_unless_two_share_it():
         ({"notebook": "claims", "model": "o"}, "known model of audit.yml"),
         ({"notebook": "claims", "datasets": ["x"]}, "model whose datasets claims reads"),
         ({"notebook": "claims", "model": "m", "datasets": ["z"]}, "'z'"),
+        ({"notebook": "claims", "model": "m", "datasets": "x"}, "a list of datasets"),
+        ({"notebook": "claims", "model": "m", "datasets": None}, "a list of datasets"),
         ({"notebok": "claims"}, "Did you mean 'notebook'"),
         ({"model": "m"}, "a notebook in each such entry"),
         ({"notebook": "status"}, "2 at book/results/status.ipynb"),
@@ -297,9 +351,50 @@ def test_an_audit_that_no_plan_comes_of_changes_nothing(made_up):
     made_up()
     plan.add(OWN)
     before = plan.local_audit().read_text()
-    with pytest.raises(ParameterError, match="gatng"):
-        plan.add(OWN | {"pages": ["gatng"]})
+    for do in (plan.check, plan.add):
+        with pytest.raises(ParameterError, match="gatng"):
+            do(OWN | {"pages": ["gatng"]})
+    plan.check(OWN | {"pages": ["card"]})
     assert plan.local_audit().read_text() == before
+
+
+def test_an_audit_without_a_limit_is_of_all_whatever_was_asked_before(made_up):
+    limited = {**TWO["audits"][0], "datasets": [{"name": "x", "limit": 5, "parts": 2}]}
+    made_up({"audits": [limited], "pages": []})
+    plan.add({"model": "m", "datasets": [{"name": "x"}, {"name": "z", "dtype": "bfloat16"}]})
+    plan.add({"model": "m", "datasets": [{"name": "z"}]})
+    x, z = plan.read().runs
+    assert (dict(x.options), x.parts) == ({"limit": 0}, 2)
+    assert dict(z.options) == {"dtype": ""}
+
+
+def test_a_committed_run_keeps_its_pages_and_gets_more(tmp_path):
+    path = tmp_path / "audit.yml"
+    path.write_text(paths.AUDIT.read_text())
+    before = plan.read(path)
+    name = "hh-rlhf/harmless-base"
+    shape = applies.Shape(heads=19, concepts=8, gated=True)
+    found = [{"name": name, "source": "data/hh-rlhf"}]
+    plan.add(audits.entry("smol-armo", found, shape, {}) | {"pages": ["data", "labels"]}, path)
+    after = plan.read(path)
+    outputs = {page.output for page in after.pages}
+    new = {page.output for page in before.pages} ^ outputs
+    assert f"book/results/smol-armo/{name}/labels.ipynb" in new and new <= outputs
+    (run,) = [run for run in after.runs if (run.model, run.dataset) == ("smol-armo", name)]
+    assert run.committed and dict(run.options) == {"source": "data/hh-rlhf"}
+
+
+def test_a_committed_run_is_not_replaced(tmp_path):
+    path = tmp_path / "audit.yml"
+    path.write_text(paths.AUDIT.read_text())
+    for more in ({"limit": 200}, {"dtype": "bfloat16"}, {"seed": 3}, {"parts": 2}):
+        dataset = {"name": "hh-rlhf/harmless-base", **more}
+        with pytest.raises(ParameterError, match="the committed run of smol-armo") as error:
+            plan.add({"model": "smol-armo", "datasets": [dataset]}, path)
+        (said,) = more.items()
+        assert error.value.found == f"{said[0]}: {said[1]}"
+        assert "python -m lib page validity" in error.value.remedy
+    assert not plan.local_audit(path).exists()
 
 
 def test_weights_and_data_files_of_the_users_own_are_inputs_of_the_run(made_up, tmp_path):
@@ -310,6 +405,19 @@ def test_weights_and_data_files_of_the_users_own_are_inputs_of_the_run(made_up, 
     run = plan.RunPlan("mine", "file:mine/README.md", "f", False)
     assert run.inputs == ["mine/config.json", "mine/model.safetensors", "mine/README.md"]
     assert plan.RunPlan("org/name", "x", "f", False).inputs == []
+
+
+def test_the_files_of_a_source_are_inputs_of_the_run(tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "data").mkdir(parents=True)
+    for name in ("test.jsonl.gz", "data/b.parquet", "notes.md"):
+        (elsewhere / name).touch()
+    (tmp_path / "checkout").mkdir()
+    monkeypatch.setattr(paths, "ROOT", tmp_path / "checkout")
+    run = plan.RunPlan("m", "xstest", "f", False, {"source": str(elsewhere)})
+    assert run.inputs == [f"{elsewhere}/test.jsonl.gz", f"{elsewhere}/data/b.parquet"]
+    run = plan.RunPlan("m", "xstest", "f", False, {"source": "../elsewhere/data"})
+    assert run.inputs == [f"{elsewhere}/data/b.parquet"]
 
 
 # ---- Pages that a model has nothing for ----
@@ -374,4 +482,23 @@ def test_pages_that_left_the_plan_are_removed_with_their_tables(tmp_path, monkey
         "kept/validity.ipynb",
         "kept/validity.parquet",
         "kept/validity.provenance.json",
+    ]
+
+
+def test_a_page_that_left_takes_its_tables_from_a_folder_where_another_stays(tmp_path, monkeypatch):
+    from lib.book import build
+
+    monkeypatch.setattr(paths, "RESULTS", tmp_path)
+    wrote = {"validity": ["validity", "both"], "labels": ["labels", "labels_pairs", "both"]}
+    for page, tables in wrote.items():
+        (tmp_path / f"{page}.ipynb").touch()
+        status.record(page, {}, tmp_path, [], tables)
+        for table in tables:
+            (tmp_path / f"{table}.parquet").touch()
+    build.prune({tmp_path / "validity.ipynb"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "both.parquet",
+        "validity.ipynb",
+        "validity.parquet",
+        "validity.provenance.json",
     ]

@@ -16,6 +16,7 @@ import nbformat
 import pytest
 import yaml
 from pybtex.database import parse_file
+from pybtex.richtext import Text
 from safetensors import safe_open
 
 from lib import __main__ as shell
@@ -23,7 +24,15 @@ from lib import paths
 from lib.book import mathml, pages, plan
 from lib.calibration import checks
 from lib.data import SETS, helpsteer2
-from lib.stats import disentanglement, geometry, labels, protocols, separability, winrates
+from lib.stats import (
+    disentanglement,
+    geometry,
+    labels,
+    proportions,
+    protocols,
+    separability,
+    winrates,
+)
 from lib.training import gate
 
 PAGES = {
@@ -39,6 +48,14 @@ METHODS = PAGES["methods.md"]
 BIB = parse_file(str(paths.BOOK / "references.bib"))  # strict: a malformed entry raises
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 EACH = pytest.mark.parametrize("name", TEXTS)
+
+
+PUBLISHED = {name: module.ABOUT for name, module in SETS.items() if "cite" in module.ABOUT}
+
+
+def plain(tex):
+    """A field of the bibliography without its LaTeX."""
+    return str(Text.from_latex(tex))
 
 
 def section(title):
@@ -76,7 +93,7 @@ def commands(text):
 
 def test_every_citation_has_an_entry_and_every_entry_is_cited():
     cited = {key for text in PAGES.values() for key in re.findall(r"\{cite\}`([^`]+)`", text)}
-    loaders = {module.ABOUT["cite"] for module in SETS.values() if "cite" in module.ABOUT}
+    loaders = {about["cite"] for about in PUBLISHED.values()}
     assert cited | loaders == set(BIB.entries)
 
 
@@ -91,19 +108,65 @@ def test_an_entry_says_who_what_where_and_when(key):
 
 def test_the_citation_file_names_every_set_that_was_published():
     listed = yaml.safe_load((paths.ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    found = {each["title"].casefold(): str(each["year"]) for each in listed["references"]}
-    for key in {module.ABOUT["cite"] for module in SETS.values() if "cite" in module.ABOUT}:
-        fields = BIB.entries[key].fields
-        assert found[re.sub("[{}]", "", fields["title"]).casefold()] == fields["year"]
+    found = {each["title"]: str(each["year"]) for each in listed["references"]}
+    assert len(PUBLISHED) == len(SETS) - 1, "all but ours"
+    for about in PUBLISHED.values():
+        fields = BIB.entries[about["cite"]].fields
+        assert found[plain(fields["title"])] == fields["year"]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_set_is_cited_by_its_whole_title(name):
+    entry = BIB.entries[PUBLISHED[name]["cite"]]
+    first, year = plain(entry.persons["author"][0].last_names[0]), entry.fields["year"]
+    told = f"{first} et al. ({year}), {plain(entry.fields['title'])}"
+    assert PUBLISHED[name]["citation"] == told
+
+
+def test_the_citation_file_names_the_authors_of_the_bibliography():
+    """A name for all others where the bibliography has one: the format knows no "et al."."""
+    known = {plain(entry.fields["title"]): entry for entry in BIB.entries.values()}
+    listed = yaml.safe_load((paths.ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert len(listed["references"]) > len(PUBLISHED)
+    for reference in listed["references"]:
+        expected = [
+            {"name": "others"}
+            if person.last_names == ["others"]
+            else {
+                "family-names": plain(" ".join(person.prelast_names + person.last_names)),
+                "given-names": plain(" ".join(person.first_names + person.middle_names)),
+            }
+            for person in known[reference["title"]].persons["author"]
+        ]
+        assert reference["authors"] == expected
 
 
 # ---- What is said of the code ----
 
 
+def test_the_texts_have_names_links_and_commands_to_check():
+    """Single pages may have none of a kind, so that a pattern gone wrong would pass on all."""
+    names, links, given = (
+        {name for name, text in TEXTS.items() if list(found(text))}
+        for found in (dotted, linked, commands)
+    )
+    assert "methods.md" in names
+    assert {"methods.md", "README.md"} <= links
+    assert {"reproduce.md", "README.md"} <= given
+
+
+def dotted(text):
+    return re.findall(r"`(lib(?:\.\w+)+)`", FENCE.sub("", text))
+
+
+def linked(text):
+    return re.findall(r"(?<!!)\[[^\]]*\]\((?!https?:)([^)#]+)\)", text)
+
+
 @EACH
 def test_names_in_the_text_are_there(name):
-    for dotted in re.findall(r"`(lib(?:\.\w+)+)`", FENCE.sub("", TEXTS[name])):
-        parts = dotted.split(".")
+    for whole in dotted(TEXTS[name]):
+        parts = whole.split(".")
         for count in range(len(parts), 0, -1):
             try:
                 found = importlib.import_module(".".join(parts[:count]))
@@ -141,7 +204,7 @@ def test_files_in_the_text_are_there(name):
 def test_links_lead_to_pages(name):
     planned = {page.output for page in plan.read(local=False).pages}
     folder = (paths.BOOK / name).parent if name != "README.md" else paths.ROOT
-    for target in re.findall(r"(?<!!)\[[^\]]*\]\((?!https?:)([^)#]+)\)", TEXTS[name]):
+    for target in linked(TEXTS[name]):
         path = Path(os.path.normpath(folder / target))
         place = path.relative_to(paths.ROOT).as_posix()
         assert place in planned if "/results/" in place else path.is_file()
@@ -169,6 +232,7 @@ def test_conventions_are_those_of_the_code():
     assert told("Protocols", protocols.GENERAL, helpsteer2.TARGET_GAP, helpsteer2.OTHER_GAP)
     assert told("Labels", labels.GAP, labels.DISCRIMINANT)
     assert told("Disentanglement", disentanglement.THRESHOLD)
+    assert r"N = n + \tfrac14" in section("Validity") and proportions.PSEUDO_CLUSTERS == 1 / 4
     assert "10^{-5}" in section("Geometry") and geometry.TOLERANCE == 1e-5
     assert "twice" in section("Geometry") and geometry.DOMINATES == 2
     assert "six heads" in section("Geometry") and geometry.TESTED == 6
@@ -176,6 +240,12 @@ def test_conventions_are_those_of_the_code():
     assert told("Gating and debiasing", gate.CORRELATION)
     targets = (checks.LEVEL, checks.FALSE, checks.POWER, *checks.COVERAGE)
     assert told("Calibration", *targets)
+
+
+def test_what_is_said_to_be_left_out_is():
+    assert "layer by layer" in section("Separability").split("*Left out.*")[1]
+    sources = [path.read_text(encoding="utf-8") for path in (paths.LIB / "stats").glob("*.py")]
+    assert sources and not any("layer_hidden" in source for source in sources)
 
 
 def test_methods_hold_conventions_and_no_results():

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_every_page_of_the_plan_is_in_the_site_with_outputs(site):
-    for page in plan.read().pages:
+    pages = plan.read().pages
+    assert pages
+    for page in pages:
         assert (site / page.output).with_suffix(".html").is_file()
         executed = nbformat.read(paths.ROOT / page.output, as_version=4)
         code = [cell for cell in executed.cells if cell.cell_type == "code"]
@@ -24,7 +26,9 @@ def test_every_page_of_the_plan_is_in_the_site_with_outputs(site):
 
 def test_every_page_of_the_site_is_in_its_table_of_contents(site):
     navigation = (site / "book" / "index.html").read_text()
-    for html in (site / "book" / "results").rglob("*.html"):
+    found = list((site / "book" / "results").rglob("*.html"))
+    assert len(found) >= len(plan.read().pages)
+    for html in found:
         assert html.relative_to(site / "book").as_posix() in navigation
 
 
@@ -34,7 +38,9 @@ def test_no_glued_value_was_lost(site):
 
 
 def test_pages_weigh_little_and_load_nothing_from_elsewhere(site):
-    for html in site.rglob("*.html"):
+    found = list(site.rglob("*.html"))
+    assert len(found) > len(plan.read().pages)
+    for html in found:
         text = html.read_text()
         assert len(text) < 600_000, html
         loads = re.findall(r'<(?:script|img|iframe)[^>]*\bsrc="(https?:[^"]+)"', text)

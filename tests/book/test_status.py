@@ -76,6 +76,21 @@ def test_takeaways_add_the_run_times_and_name_the_commit(tmp_path):
     assert told[0] == "2 pages were executed, about 1 model."
 
 
+def test_pages_without_a_record_are_not_among_all(tmp_path):
+    executed(tmp_path, "m/data")
+    executed(tmp_path, "m/a", ROWS | {"Run time": "?"})
+    executed(tmp_path, "m/b", rows=None)
+    told = status.takeaways(status.read(tmp_path))
+    assert told[1:] == [
+        "1 left no record of how: m/b.",
+        "Those that tell their time, 1 in all, ran for 3 s; the longest was m/data with 3 s.",
+        "All with a record were made by commit 0a1b2c3.",
+    ]
+    executed(tmp_path, "m/a", ROWS | {"Commit": "4d5e6f7"})
+    told = status.takeaways(status.read(tmp_path))
+    assert told[-1] == "Those with a record were made by 2 commits: 4d5e6f7, 0a1b2c3."
+
+
 def test_several_commits_and_uncommitted_changes_are_told(tmp_path):
     executed(tmp_path, "m/data")
     executed(tmp_path, "m/validity", ROWS | {"Commit": "4d5e6f7-dirty"})

@@ -157,6 +157,8 @@ def test_a_device_that_this_machine_lacks_is_an_error(monkeypatch):
         with pytest.raises(ModelError, match=f"for device '{device}'; found none"):
             resolve(device, None)
     assert resolve(None, None) == ("cpu", torch.float32)
+    with pytest.raises(ModelError, match="a dtype that this CPU computes in; found float16"):
+        resolve(None, "float16")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert [resolve(d, "bfloat16")[0] for d in (None, "cuda:1")] == ["cuda", "cuda:1"]

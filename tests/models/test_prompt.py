@@ -243,6 +243,7 @@ def test_every_published_dialogue_reads_its_last_token(smol, shared_data):
 
     items = load_items("hh-rlhf/harmless-base", source=shared_data / "hh-rlhf", limit=60)
     texts = items.responses["text"].to_numpy().reshape(-1, 2)
+    assert len(texts) > 50
     for prompt, responses in zip(items.prompts["prompt"], texts, strict=True):
         item = smol.encode(prompt, responses)
         check_shared(item)

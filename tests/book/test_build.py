@@ -1,0 +1,175 @@
+"""A build is one at a time, makes again what changed, and replaces a site by a whole one only."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+from filelock import FileLock
+
+from lib import paths
+from lib.book import build, plan, site, toc
+from lib.errors import PageError, StoreError
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout of its own with an empty plan, and a cache elsewhere."""
+    root = tmp_path / "checkout"
+    (root / "book").mkdir(parents=True)
+    (root / "audit.yml").write_text("audits: []\n")
+    places = {"AUDIT": "audit.yml", "TOC": "_toc.yml", "BOOK": "book", "RESULTS": "book/results"}
+    for name, place in ({"ROOT": ""} | places | {"SITE": "book/_build/html"}).items():
+        monkeypatch.setattr(paths, name, root / place)
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
+    return root
+
+
+# ---- One at a time ----
+
+
+def test_a_second_build_is_refused_while_one_runs(checkout, monkeypatch):
+    ran = []
+    monkeypatch.setattr(build, "_snakemake", lambda *words, quiet=False: ran.append(words))
+    with (
+        FileLock(checkout / ".cache" / "build.lock"),
+        pytest.raises(StoreError, match="one build of this checkout at a time.*Wait for it"),
+    ):
+        build.build()
+    assert not ran
+    build.build()
+    assert len(ran) == 2
+
+
+def test_builds_of_two_checkouts_with_one_cache_do_not_wait_for_each_other(checkout, monkeypatch):
+    monkeypatch.setattr(build, "_snakemake", lambda *words, quiet=False: 0)
+    with FileLock(paths.cache_folder() / "build.lock"):
+        assert build.build() == checkout / "book" / "_build" / "html" / "index.html"
+
+
+@pytest.mark.slow
+def test_a_build_takes_up_the_place_of_one_that_was_killed(checkout):
+    (checkout / "Snakefile").write_text("rule all:\n    output: touch('done')\n")
+    for kind in ("input", "output"):  # as Snakemake writes them, of a process that is gone
+        lock = checkout / ".snakemake" / "locks" / f"0.{kind}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.write_text("done\n")
+    assert build._snakemake("--cores", "1", quiet=True) != 0
+    build.build(cores=1)
+    assert (checkout / "done").is_file()
+
+
+def test_a_step_that_failed_is_an_error(checkout, monkeypatch):
+    monkeypatch.setattr(build, "_snakemake", lambda *words, quiet=False: 0 if quiet else 1)
+    with pytest.raises(PageError, match="every step of the build.*The last site was kept"):
+        build.build(cores=1)
+
+
+# ---- What changed is made again ----
+
+RUN = ".cache/runs/smol-armo/stimuli/probes/run.json"
+PAGE = "book/results/smol-armo/stimuli/probes/data.ipynb"
+
+
+@pytest.mark.slow
+def test_what_depends_on_a_changed_file_is_made_again(tmp_path):
+    left_out = shutil.ignore_patterns("__pycache__")
+    for name in ("lib", "notebooks"):
+        shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=left_out)
+    shutil.copy(paths.ROOT / "Snakefile", tmp_path)
+    source = tmp_path / "data" / "pairs.jsonl"
+    source.parent.mkdir()
+    source.touch()
+    dataset = {"name": "stimuli/probes", "source": "data"}
+    audit = {"model": "smol-armo", "datasets": [dataset], "pages": ["data"]}
+    (tmp_path / "audit.yml").write_text(yaml.safe_dump({"audits": [audit]}))
+    for place in (RUN, PAGE):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).touch()
+    now = time.time()
+    for path in filter(os.path.isfile, tmp_path.rglob("*")):
+        os.utime(path, (now - 100, now - 100))
+
+    def again(changed=None):
+        """The rules that would run once a file has changed."""
+        if changed:
+            os.utime(tmp_path / changed, (now - 50, now - 50))
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", "--cores", "1"),
+                *("--dry-run", "--nolock", "--rerun-triggers", "mtime", "--", PAGE),
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        if changed:
+            os.utime(tmp_path / changed, (now - 100, now - 100))
+        told = done.stdout + done.stderr
+        return {name for name in ("extract", "page") if f"rule {name}:" in told}
+
+    assert again() == set()
+    assert again("notebooks/data.ipynb") == again("lib/charts/theme.py") == {"page"}
+    assert again("lib/data/stimuli/probes/length.yaml") == {"extract", "page"}
+    assert again("lib/models/smol_armo/heads.safetensors") == {"extract", "page"}
+    assert again("data/pairs.jsonl") == {"extract", "page"}
+
+
+# ---- The site ----
+
+
+def test_a_site_without_an_index_is_not_swapped_in(checkout, monkeypatch, tmp_path):
+    """jupyter-book 2 prints an error, exits with 0 and writes nothing."""
+    stub = tmp_path / "bin" / "jupyter-book"
+    stub.parent.mkdir()
+    stub.write_text("#!/bin/sh\nexit 0\n")
+    stub.chmod(0o755)
+    paths.SITE.mkdir(parents=True)
+    (paths.SITE / "index.html").write_text("the last good one")
+    monkeypatch.setattr(sys, "executable", str(stub.with_name("python")))
+    monkeypatch.setattr(site, "VEGA", tmp_path / "vega.js")
+    with pytest.raises(PageError, match="an index.html; found none.*version 1"):
+        site.render()
+    assert (paths.SITE / "index.html").read_text() == "the last good one"
+    assert list(paths.cache().iterdir()) == []
+    stub.write_text("#!/bin/sh\necho 'x.md:3: WARNING: broken'\necho fine\nexit 1\n")
+    with pytest.raises(PageError, match="found x.md:3: WARNING: broken[.]"):
+        site.render()
+    assert (paths.SITE / "index.html").read_text() == "the last good one"
+
+
+def a_site(folder, text):
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text(text)
+    return folder
+
+
+def test_a_swap_that_was_killed_is_mended_by_the_next(checkout, tmp_path, monkeypatch):
+    old, half = (paths.SITE.with_name(f"html.{kind}-1") for kind in ("old", "new"))
+    a_site(old, "the last good one")
+    a_site(half, "half a copy")
+    monkeypatch.setattr(site.shutil, "move", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        site._swap(a_site(tmp_path / "html", "new"))
+    assert (paths.SITE / "index.html").read_text() == "the last good one"
+    assert [path.name for path in paths.SITE.parent.iterdir()] == ["html"]
+
+
+def test_a_swap_leaves_the_new_site_alone(checkout, tmp_path):
+    a_site(paths.SITE, "the last good one")
+    a_site(paths.SITE.with_name("html.old-1"), "an older one")
+    site._swap(a_site(tmp_path / "html", "new"))
+    assert (paths.SITE / "index.html").read_text() == "new"
+    assert [path.name for path in paths.SITE.parent.iterdir()] == ["html"]
+
+
+def test_a_page_that_was_not_executed_is_named(checkout):
+    (checkout / "audit.yml").write_text("pages: [{notebook: calibration}]\n")
+    with pytest.raises(PageError, match="none at book/results/calibration.ipynb. Run make book"):
+        site.render()
+    assert plan.read().pages and not toc.paths.TOC.exists()
