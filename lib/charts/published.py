@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 
 from lib.charts import theme, winrates
-from lib.charts.disentanglement import nothing
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.render import Chart, inline, nothing, plain, require
 from lib.errors import DataError
 from lib.stats.claims import ARTEFACT, FAILS, HOLDS, UNTOLD, VERDICTS
 
@@ -162,8 +161,8 @@ def shares(table: pd.DataFrame, kept: float) -> Chart:
         data=table,
         name="probe_shares",
         caption=(
-            "What the published probe accuracies imply, one standard deviation either side. The "
-            "line is the share of the states' own variance."
+            "What the published probe accuracies imply if scores are normal, one standard "
+            "deviation either side. The line is the share of the states' own variance."
         ),
         what="Variance shares",
         domain=(0.4, 1.0),

@@ -24,6 +24,7 @@ BLOCKS = (
     "reward_lens",
     "sarm",
     "tension",
+    "llmbar",
 )
 MEND = "Mend the file of published figures."
 

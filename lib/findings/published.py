@@ -128,8 +128,10 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "probes": (
         "Concepts are encoded linearly, some better than others",
-        "A head's score is linear in the state that is probed, so the accuracy is that of the "
-        "share of the head inside the components.",
+        "A head's score is linear in the state that is probed, so a probe can only miss what the "
+        "components drop of it, whatever the head is about. It is an artefact as long as fits "
+        "with a known share lie nearer to the prediction than the published accuracies to one "
+        "another: scores that aren't normal, and few states, lead away from it.",
     ),
     "probes-absent": (
         "A high probe accuracy means that the concept is there",
@@ -143,7 +145,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "folds": (
         "Probe accuracies are held out",
         "Read in its code: components are fitted on all rows, and folds part responses to one "
-        "prompt.",
+        "prompt. That is a fault of procedure; what it adds is told beside, and need not be what "
+        "makes accuracies high.",
     ),
     "geometry-gap": (
         "Heads are nearly orthogonal",
@@ -251,7 +254,9 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "lens-alignment": (
         "Patching finds what carries the reward",
-        "Positions were matched from the start of the sequences.",
+        "Read in its code: positions are matched from the start of the sequences, so the last "
+        "token of a longer target, where the reward is read, is never patched. What that does to "
+        "effects needs the models.",
     ),
     "lens-cascade": (
         "The dimensions of a cascade are correlated",
@@ -318,8 +323,9 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "looks": (
         "A helpful model prefers the reply that only looks better",
-        "Compared with one half on every adversarial subset; without the number of pairs, how "
-        "surely can't be told.",
+        "Compared with one half on every adversarial subset, with LLMBar's numbers of pairs and a "
+        "correction for all subsets (Holm). The rates look like means over runs, which count here "
+        "as one run; one model, and what looks better is LLMBar's choice.",
     ),
 }
 _SHORT = {HOLDS: "holds", FAILS: "fails", ARTEFACT: "artefact", UNTOLD: "untold"}
@@ -399,27 +405,43 @@ def published(
     overlaps: pd.DataFrame,
 ) -> list[str]:
     """Takeaways: verdicts, names, the two rates that were read wrongly, geometry, overlap."""
-    found = _counted(table)
     hh = rates[rates["subset"] == "hh-rlhf"].set_index("called")
-    best, helpful = hh.loc["readability"], hh.loc["helpfulness"]
+    helpful = hh.loc["helpfulness"]
     bound = bounds.set_index("quantity")
     most, least = bound.loc["largest RMS correlation"], bound.loc["smallest RMS cosine"]
     both = overlaps.iloc[0]
     return [
-        f"Of {len(table)} claims {found[HOLDS]} hold and {found[FAILS]} fail; {found[ARTEFACT]} "
-        f"are artefacts of the method, and {found[UNTOLD]} can't be told without the weights.",
-        f"{int((~names['right']).sum())} of {len(names)} heads were called by a name that isn't "
-        f"theirs. The only valid head of the audit, its readability, is {best['head']}.",
+        answer(table),
+        misnamed(names, rates),
         f"On hh-rlhf {_above(hh)} of the {len(hh)} heads given are above one half and "
         f"{_below(hh)} below it, beyond chance; helpfulness at {helpful['win_rate']:.3f} is not "
-        f"noise (p = {helpful['p']:.1g}) but what a helpfulness head can show on pairs about "
-        "harm.",
+        f"noise (p = {helpful['p']:.1g}) but what a helpfulness head can show on these pairs, "
+        "which are about harm.",
         f"A published RMS cosine of {least['published']:.3f} contradicts the regression beside "
         f"it, which allows an RMS correlation of {most['high']:.3f} at most where the mean is "
         f"{most['published']:.3f}; {least['value']:.2f} or more is needed.",
         f"The overlap of helpful and harmless neurons is {both['without']:.3f} without the one "
         f"model whose top set is all of its neurons, and {both['published']:.3f} with it.",
     ]
+
+
+def answer(table: pd.DataFrame) -> str:
+    """In short: how many claims got each verdict."""
+    found = _counted(table)
+    return (
+        f"Of {len(table)} claims {found[HOLDS]} hold and {found[FAILS]} fail; {found[ARTEFACT]} "
+        f"are artefacts of the method, and {found[UNTOLD]} can't be told without the weights."
+    )
+
+
+def misnamed(names: pd.DataFrame, rates: pd.DataFrame) -> str:
+    """In short: how many heads had a wrong name, and which one was valid on hh-rlhf."""
+    best = rates[(rates["subset"] == "hh-rlhf") & (rates["called"] == "readability")].iloc[0]
+    return (
+        f"{int((~names['right']).sum())} of {len(names)} heads were called by a name that isn't "
+        f"theirs. The only head that the audit found valid on hh-rlhf, its readability, is "
+        f"{best['head']}."
+    )
 
 
 def crossover(crossed: pd.DataFrame) -> str:

@@ -11,7 +11,8 @@ artefact of the method                 the number is what the method gives wheth
 can't be told without the weights      needs the model, or what was not published
 =====================================  ================================================
 
-``lib.findings.published`` has the claims and the evidence in words, by ``key``.
+``lib.findings.published`` has the claims and the evidence in words, by ``key``. A function
+below has the rows of one system, or of one part of the audit, in the order of the page.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ UNTOLD = "can't be told without the weights"
 VERDICTS = (HOLDS, FAILS, ARTEFACT, UNTOLD)
 ARMORM, AUDIT, LENS = "ArmoRM", "reward-basis-audit", "reward-lens"
 SARM, TENSION = "SARM", "alignment tension"
-SYSTEMS = (ARMORM, AUDIT, LENS, SARM, TENSION)
 COLUMNS = ("key", "system", "part", "points", "published", "recomputed", "verdict")
 NO_PARTS = "no runs of both parts of hh-rlhf are at hand"
 NO_RUN = "no run that says it is at hand"
@@ -41,6 +41,8 @@ SMALL = 1e-12  # p below this are not told apart
 LEVEL = 0.05  # where a test usually rejects
 LINE = 0.99  # an |r| beyond this is that of points on a line
 NOTHING = "nothing to compute: read in text and code"
+STRUCTURE = (AUDIT, "correlations, probes, geometry")
+BENCHMARKS = (AUDIT, "benchmarks")
 
 
 def checks(figures: Figures, runs: Sequence[xr.Dataset] = (), *, seed: int = 0) -> pd.DataFrame:
@@ -67,12 +69,18 @@ def checks(figures: Figures, runs: Sequence[xr.Dataset] = (), *, seed: int = 0) 
         *_armorm(figures),
         *_audit_names(figures, runs),
         *_audit_validity(figures, runs, planted_found),
-        *_audit_structure(figures, runs, planted_found, seed),
-        *_audit_benchmarks(figures),
+        *_audit_correlations(figures, runs, planted_found),
+        *_audit_probes(figures, runs, planted_found, seed),
+        *_audit_geometry(figures, planted_found, seed),
+        *_audit_reward_bench(figures),
+        *_audit_type_a(figures),
+        *_audit_type_b(figures),
         *_audit_code(figures, runs),
         *_reward_lens(figures, runs, planted_found),
         *_sarm(figures),
-        *_tension(figures, seed),
+        *_tension_overlaps(figures, seed),
+        *_tension_ablations(figures),
+        *_tension_models(figures),
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -298,9 +306,8 @@ def _audit_validity(figures: Figures, runs, found: Mapping[str, float]) -> Itera
     yield ("rule-positive", *system, "6", "a criterion of the text", NOTHING, FAILS)
 
 
-def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
-    audit = figures["audit"]
-    system = (AUDIT, "correlations, probes, geometry")
+def _audit_correlations(figures: Figures, runs, found: Mapping[str, float]) -> Iterator[tuple]:
+    audit, system = figures["audit"], STRUCTURE
     pairs, spread = published.rank_pairs(figures), audit["disentanglement"]
     safe = published.true_names(figures)["readability"]
     about = int(((pairs["called"] == "safety") | (pairs["other_called"] == "safety")).sum())
@@ -338,10 +345,26 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         UNTOLD,
     )
     yield ("groups", *system, "5", f"{spread['groups']} groups of heads", "not computed", UNTOLD)
-    shares = published.probe_shares(figures)
+
+
+def _audit_probes(figures: Figures, runs, found: Mapping[str, float], seed: int) -> Iterator[tuple]:
+    audit, system = figures["audit"], STRUCTURE
+    shares, pca = published.probe_shares(figures), audit["pca"]
     top, bottom = shares.loc[shares["share"].idxmax()], shares.loc[shares["share"].idxmin()]
-    again = published.probes_again(runs, components=audit["pca"]["components"], seed=seed)
-    miss = (again["accuracy"] - again["predicted"]).abs().median() if len(again) else np.nan
+    gap = top["accuracy"] - bottom["accuracy"]
+    again = published.probes_again(runs, components=pca["components"], seed=seed)
+    told, left = f"not computed: {NO_RUN}", abs(found["probe"] - found["probe_predicted"])
+    if len(again):
+        miss = again["accuracy"] - again["predicted"]
+        worst = again.loc[miss.abs().idxmax()]
+        left = max(left, miss.groupby(again["dataset"]).agg(np.ptp).max())
+        told = (
+            f"in {len(again)} fits at hand (heads: {again['head'].nunique()}, data sets: "
+            f"{again['dataset'].nunique()}) probes lie {miss.abs().median():.3f} (median) and "
+            f"{miss.abs().max():.3f} (largest: {worst['head']} on {worst['dataset']}) from what R² "
+            f"predicts; of a difference between two heads at most {left:.3f} isn't predicted, and "
+            f"those published differ by {gap:.3f}"
+        )
     yield (
         "probes",
         *system,
@@ -349,14 +372,8 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         f"{top['accuracy']:.3f} for {top['called']}, "
         f"{bottom['accuracy']:.3f} for {bottom['called']}",
         f"{top['head']} and {bottom['head']}: R² {top['share']:.2f} and {bottom['share']:.2f} of "
-        "the head inside the components; "
-        + (
-            f"in {len(again)} fits at hand (heads: {again['head'].nunique()}, data sets: "
-            f"{again['dataset'].nunique()}) probes lie {miss:.3f} (median) from what R² predicts"
-            if len(again)
-            else f"not computed: {NO_RUN}"
-        ),
-        ARTEFACT,
+        f"the head inside the components, if its scores are normal; {told}",
+        ARTEFACT if left < gap else UNTOLD,
     )
     yield (
         "probes-absent",
@@ -367,7 +384,6 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         f"predicts {found['probe_predicted']:.3f}",
         ARTEFACT,
     )
-    pca = audit["pca"]
     yield (
         "pca",
         *system,
@@ -377,7 +393,24 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
         f"{shares['share'].max():.0%}",
         UNTOLD,
     )
-    yield ("folds", *system, "3", "accuracies over folds", NOTHING, FAILS)
+    apart = published.folds_again(runs, components=pca["components"], seed=seed)
+    gained = apart["accuracy"] - apart["held_out"]
+    yield (
+        "folds",
+        *system,
+        "3",
+        "accuracies over folds",
+        f"such folds and components add {gained.mean():+.3f} (mean) and {gained.max():+.3f} (most) "
+        f"to {len(apart)} accuracies at hand; the lowest published one is "
+        f"{bottom['accuracy'] - 0.5:.3f} above one half"
+        if len(apart)
+        else f"not computed: {NO_RUN}",
+        FAILS,
+    )
+
+
+def _audit_geometry(figures: Figures, found: Mapping[str, float], seed: int) -> Iterator[tuple]:
+    audit, system = figures["audit"], STRUCTURE
     bounds = published.geometry_bounds(figures).set_index("quantity")
     geometry = audit["geometry"]
     most, least = bounds.loc["largest RMS correlation"], bounds.loc["smallest RMS cosine"]
@@ -438,22 +471,23 @@ def _audit_structure(figures, runs, found, seed) -> Iterator[tuple]:
     )
 
 
-def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
+def _rate_of(table: pd.DataFrame, subset: str, name: str) -> pd.Series:
+    return table[(table["subset"] == subset) & (table["called"] == name)].iloc[0]
+
+
+def _passing(figures: Figures, table: pd.DataFrame, subset: str) -> tuple[int, int]:
+    """At least and at most how many heads reach the rule's share there."""
     audit = figures["audit"]
-    system = (AUDIT, "benchmarks")
+    reach = table["win_rate"][table["subset"] == subset] >= audit["rule"]["share"]
+    return int(reach.sum()), len(audit["names"]) - int((~reach).sum())
+
+
+def _audit_reward_bench(figures: Figures) -> Iterator[tuple]:
+    audit, system = figures["audit"], BENCHMARKS
     table, true = published.rates(figures), published.true_names(figures)
     heads, rule = len(audit["names"]), audit["rule"]
-
-    def of(subset: str, name: str):
-        return table[(table["subset"] == subset) & (table["called"] == name)].iloc[0]
-
-    def passing(subset: str) -> tuple[int, int]:
-        """At least and at most how many heads reach the share there."""
-        reach = table["win_rate"][table["subset"] == subset] >= rule["share"]
-        return int(reach.sum()), heads - int((~reach).sum())
-
     bench = audit["rewardbench"]
-    least, most = passing("RewardBench")
+    least, most = _passing(figures, table, "RewardBench")
     yield (
         "bench-valid",
         *system,
@@ -463,7 +497,8 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
         _count(bench["valid"], least, most),
     )
     yield ("bench-mean", *system, "", f"mean {bench['mean_valid']:.2f}", "not computed", UNTOLD)
-    complexity, verbosity = of("RewardBench", "complexity"), of("RewardBench", "verbosity")
+    complexity = _rate_of(table, "RewardBench", "complexity")
+    verbosity = _rate_of(table, "RewardBench", "verbosity")
     yield (
         "bench-complexity",
         *system,
@@ -480,7 +515,7 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
         f"{_rate(verbosity)}: {verbosity['verdict']}",
         HOLDS if verbosity["verdict"] == "chance" else ARTEFACT,
     )
-    safety = of("RewardBench", "safety")
+    safety = _rate_of(table, "RewardBench", "safety")
     yield (
         "bench-safety",
         *system,
@@ -489,7 +524,7 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
         f"{safety['head']}: {_rate(safety)}",
         FAILS,
     )
-    subsets = [of(name, "safety") for name in bench["safety_by_subset"]]
+    subsets = [_rate_of(table, name, "safety") for name in bench["safety_by_subset"]]
     by_verdict = [
         f"{name} {row['win_rate']:.3f} [{row['low']:.2f}, {row['high']:.2f}]"
         for name, row in zip(bench["safety_by_subset"], subsets, strict=True)
@@ -502,7 +537,7 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
         f"{true['safety']}: {'; '.join(by_verdict)}",
         FAILS,
     )
-    gpt = of("llmbar-adver-GPTInst", "safety")
+    gpt = _rate_of(table, "llmbar-adver-GPTInst", "safety")
     yield (
         "bench-gptinst",
         *system,
@@ -511,12 +546,18 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
         f"{_rate(gpt)}: {gpt['verdict']}",
         _whether(gpt["verdict"] == "chance"),
     )
+
+
+def _audit_type_a(figures: Figures) -> Iterator[tuple]:
+    audit, system = figures["audit"], BENCHMARKS
+    table, true = published.rates(figures), published.true_names(figures)
+    heads, rule = len(audit["names"]), audit["rule"]
     type_a = table[table["subset"] == "TYPE A"].set_index("called")
     one_sided = type_a.apply(
         lambda row: scipy_stats.binomtest(row.wins, row.n, alternative="greater").pvalue, axis=1
     )
     a = audit["type_a"]
-    least, most = passing("TYPE A")
+    least, most = _passing(figures, table, "TYPE A")
     yield (
         "type-a-valid",
         *system,
@@ -546,16 +587,21 @@ def _audit_benchmarks(figures: Figures) -> Iterator[tuple]:
         FAILS,
     )
     yield ("type-a-n", *system, "11", f"{a['n']} pairs", NOTHING, UNTOLD)
-    verbose = of("TYPE B", "verbosity")
+
+
+def _audit_type_b(figures: Figures) -> Iterator[tuple]:
+    audit, system = figures["audit"], BENCHMARKS
+    table, true = published.rates(figures), published.true_names(figures)
+    verbose = _rate_of(table, "TYPE B", "verbosity")
     yield (
         "type-b-verbosity",
         *system,
         "12",
         f"{verbose['win_rate']:.3f}",
         f"{_rate(verbose)}; no length baseline, and the largest gaps were kept first",
-        ARTEFACT,
+        UNTOLD,
     )
-    others = [of("TYPE B", name) for name in ("helpfulness", "coherence", "complexity")]
+    others = [_rate_of(table, "TYPE B", k) for k in ("helpfulness", "coherence", "complexity")]
     unknown = [name for name, (_, n) in audit["type_b"].items() if not n]
     yield (
         "type-b-others",
@@ -619,15 +665,19 @@ def _reward_lens(figures: Figures, runs, found) -> Iterator[tuple]:
         UNTOLD,
     )
     table = published.lengths(figures, runs)
-    told = "; ".join(f"{row.unequal:.0%} on {row.dataset}" for row in table.itertuples())
+    told = "; ".join(
+        f"{row.better_longer:.0%} (into the preferred response) and {row.worse_longer:.0%} (into "
+        f"the other) on {row.dataset}"
+        for row in table.itertuples()
+    )
     yield (
         "lens-alignment",
         *system,
         "9",
         "effects by component",
-        "aligned from the left, the longer response's last token is out of reach; pairs of "
-        f"unequal length: {told or f'not computed: {NO_RUN}'}",
-        ARTEFACT,
+        "aligned from the left, the last token of a longer target is out of reach; pairs whose "
+        f"target is longer: {told or f'not computed: {NO_RUN}'}",
+        UNTOLD,
     )
     yield (
         "lens-cascade",
@@ -679,7 +729,7 @@ def _sarm(figures: Figures) -> Iterator[tuple]:
     yield ("sarm-subsets", SARM, "", "", told, "not computed", UNTOLD)
 
 
-def _tension(figures: Figures, seed: int) -> Iterator[tuple]:
+def _tension_overlaps(figures: Figures, seed: int) -> Iterator[tuple]:
     tension = figures["tension"]
     system = (TENSION, "")
     table = published.overlaps(figures).set_index("sets")
@@ -725,6 +775,11 @@ def _tension(figures: Figures, seed: int) -> Iterator[tuple]:
         f"top {share:.0%} is {overlap:.4f}",
         ARTEFACT if round(overlap, 4) == tension["overlap_by_model"]["gpt2-large"] else UNTOLD,
     )
+
+
+def _tension_ablations(figures: Figures) -> Iterator[tuple]:
+    tension = figures["tension"]
+    system, share = (TENSION, ""), tension["top_share"]
     kept = tension["retention"]
     drops = ", ".join(
         f"{side} {kept[f'{side}_ablated'] - kept[side]:+.4f} "
@@ -774,6 +829,11 @@ def _tension(figures: Figures, seed: int) -> Iterator[tuple]:
         "size",
         UNTOLD,
     )
+
+
+def _tension_models(figures: Figures) -> Iterator[tuple]:
+    tension = figures["tension"]
+    system = (TENSION, "")
     rmsd = np.asarray(list(tension["rmsd"].values()))
     larger = int((rmsd[:, 1] > rmsd[:, 0]).sum())
     between = int(((rmsd[:, 2] > rmsd[:, 0]) & (rmsd[:, 2] < rmsd[:, 1])).sum())
@@ -810,17 +870,25 @@ def _tension(figures: Figures, seed: int) -> Iterator[tuple]:
             and respond["harmless"] < respond["mixed"] < respond["helpful"]
         ),
     )
-    adversarial = [part for part in small["helpful"] if part.startswith("llmbar-adver")]
+    looks = published.looks(figures)
+    subsets = looks["subset"].unique()
+    told = "; ".join(
+        f"{name} {table['rate'].min():.0f} to {table['rate'].max():.0f}"
+        for name, table in looks.groupby("model", sort=False)
+    )
+    helpful_ones = looks[looks["model"] == "helpful"]
+    tested = ", ".join(
+        f"{row.subset.rpartition('-')[2]} {row.wins} of {row.n} ({p_text(row.p_adjusted)})"
+        for row in helpful_ones.itertuples()
+    )
+    verdict = HOLDS if (helpful_ones["p_adjusted"] < LEVEL).all() else UNTOLD
+    verdict = verdict if (helpful_ones["rate"] < 50).all() else FAILS
     yield (
         "looks",
         *system,
         "",
         "accuracy on LLMBar's adversarial subsets",
-        "; ".join(
-            f"{name} {min(row[p] for p in adversarial):.0f} to "
-            f"{max(row[p] for p in adversarial):.0f}"
-            for name, row in small.items()
-        )
-        + "; no number of pairs given",
-        UNTOLD if all(small["helpful"][part] < 50 for part in adversarial) else FAILS,
+        f"{told}; the helpful model's wins, with exact p corrected for {len(subsets)} "
+        f"subsets: {tested}",
+        verdict,
     )

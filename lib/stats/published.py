@@ -7,7 +7,10 @@
 ``geometry_bounds``  what a published regression allows
 ``random_angles``    angles between random subspaces
 ``overlaps``         a mean over models with one of them left out
+``looks``            accuracies where looks mislead, tested
 ``crossover``        heads that are right about one part of hh-rlhf, on the other part
+``probes_again``     the published probe on runs at hand, beside what the kept variance predicts
+``folds_again``      what its folds and components add to accuracies
 ``figures`` is what ``lib.data.published.figures`` returns. ``lib.stats.claims``
 puts a verdict on each claim.
 """
@@ -23,13 +26,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy import stats as scipy_stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
 
 from lib import planted
 from lib.extraction.run import align
 from lib.planted import disentanglement as planted_levels
-from lib.stats import disentanglement, separability, winrates
+from lib.stats import disentanglement, permutation, separability, winrates
 from lib.stats.geometry import cosines as cosine_matrix
 from lib.stats.geometry import rms, shape_of
+from lib.stats.subspaces import principal
 
 PARTS = ("hh-rlhf/harmless-base", "hh-rlhf/helpful-base")
 TARGETED = "helpfulness, targeted"
@@ -409,6 +415,36 @@ def clamped_overlap(figures: Figures, seed: int = 0) -> tuple[int, float]:
     return int(everything.sum()), jaccard(everything, ordinary)
 
 
+def looks(figures: Figures) -> pd.DataFrame:
+    """Accuracies on LLMBar's adversarial subsets, each against one half.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``model``, ``subset``, ``n`` (pairs, from LLMBar), ``rate`` (percent, as published),
+        ``wins`` (the nearest whole number), ``p`` (exact binomial, two-sided) and
+        ``p_adjusted`` (Holm over the subsets of a model).
+
+    Notes
+    -----
+    The rates are multiples of 1/(3n), as means over three runs are. Runs share their pairs, so
+    a mean counts as one run of n pairs, and the test is on the careful side.
+    """
+    pairs = figures["llmbar"]["pairs"]
+    tables = []
+    for model, accuracy in figures["tension"]["smollm2_135m"].items():
+        given = [(subset, n, accuracy[subset]) for subset, n in pairs.items()]
+        table = pd.DataFrame(given, columns=["subset", "n", "rate"])
+        table["wins"] = (table["rate"] / 100 * table["n"]).round().astype(int)
+        p = [
+            scipy_stats.binomtest(wins, n).pvalue
+            for wins, n in zip(table["wins"], table["n"], strict=True)
+        ]
+        tables.append(table.assign(p=p, p_adjusted=permutation.holm(np.asarray(p)), model=model))
+    columns = ["model", "subset", "n", "rate", "wins", "p", "p_adjusted"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
 # ---- Runs at hand ----
 
 
@@ -478,6 +514,66 @@ def probes_again(runs: Sequence[xr.Dataset], *, components: int = 50, seed: int 
     return pd.concat(tables[1:], ignore_index=True) if len(tables) > 1 else tables[0]
 
 
+def folds_again(
+    runs: Sequence[xr.Dataset], *, components: int = 50, folds: int = 5, seed: int = 0
+) -> pd.DataFrame:
+    """The published probe's accuracy, and the same probe's on prompts that it never saw.
+
+    Published folds are over rows and the components those of all rows. Held out, folds keep
+    the responses to a prompt together, and components are those of the fitting rows.
+
+    Parameters
+    ----------
+    runs
+        Runs with states.
+    components, folds
+        Of the probe.
+    seed
+        Of the folds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``dataset``, ``head``, ``accuracy``, ``held_out``; rows without numbers left out.
+    """
+    columns = ["dataset", "head", "accuracy", "held_out"]
+    tables = []
+    for run in runs:
+        hidden = run["hidden"].values.astype(float)
+        kept = np.isfinite(hidden).all(axis=1)
+        prompt = run["prompt_hash"].values[run["item_of_response"].values][kept]
+        if len(np.unique(prompt)) < folds:
+            continue
+        table = separability.separability_as_published(
+            run, components=(components,), folds=folds, seed=seed
+        )
+        usable = table["accuracy"].notna().to_numpy()
+        if usable.any():
+            score = run["score"].values[kept][:, usable].astype(float)
+            above = score > np.median(score, axis=0)
+            held_out = _held_out(hidden[kept], above, prompt, components, folds, seed)
+            table = table[usable].assign(held_out=held_out, dataset=run.attrs["dataset"])
+            tables.append(table[columns])
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+
+
+def _held_out(hidden, above, prompt, components, folds, seed) -> np.ndarray:
+    """Accuracy of every head's probe over folds by prompt, shape (heads,)."""
+    right = np.zeros(above.shape[1])
+    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
+    for fit, judge in splitter.split(hidden, groups=prompt):
+        middle = hidden[fit].mean(axis=0)
+        axes = principal(hidden[fit] - middle)[0][:components]
+        x, y = ((hidden[rows] - middle) @ axes.T for rows in (fit, judge))
+        for head, label in enumerate(above.T):
+            if len(np.unique(label[fit])) < 2:
+                right[head] += (label[judge] == label[fit][0]).mean()
+                continue
+            probe = LogisticRegression(solver="newton-cholesky").fit(x, label[fit])
+            right[head] += probe.score(y, label[judge])
+    return right / folds
+
+
 def levels(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
     """Correlations of every two heads as published, within items and apart.
 
@@ -518,8 +614,8 @@ def lengths(figures: Figures, runs: Sequence[xr.Dataset]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``dataset``, ``cut`` (share of responses that end beyond the published truncation, in
-        this model's tokens) and ``unequal`` (share of comparisons whose responses differ in
-        length: patched from the shorter into the longer, the last token is never reached).
+        this model's tokens), ``better_longer`` and ``worse_longer`` (shares of comparisons in
+        which that response is the longer one: patched into, its last token is never reached).
     """
     most = figures["audit"]["prompts"]["tokens"]
     rows = []
@@ -527,11 +623,17 @@ def lengths(figures: Figures, runs: Sequence[xr.Dataset]) -> pd.DataFrame:
         tokens = run["n_response_tokens"].values
         whole = run["n_prompt_tokens"].values[run["item_of_response"].values] + tokens
         aligned = align(run)
-        unequal = tokens[aligned.better] != tokens[aligned.worse]
-        if len(tokens) and len(unequal):
-            row = {"dataset": run.attrs["dataset"], "cut": (whole > most).mean()}
-            rows.append(row | {"unequal": unequal.mean()})
-    return pd.DataFrame(rows, columns=["dataset", "cut", "unequal"])
+        better, worse = tokens[aligned.better], tokens[aligned.worse]
+        if len(tokens) and len(better):
+            rows.append(
+                {
+                    "dataset": run.attrs["dataset"],
+                    "cut": (whole > most).mean(),
+                    "better_longer": (better > worse).mean(),
+                    "worse_longer": (worse > better).mean(),
+                }
+            )
+    return pd.DataFrame(rows, columns=["dataset", "cut", "better_longer", "worse_longer"])
 
 
 # ---- Planted worlds ----

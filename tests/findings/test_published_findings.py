@@ -93,10 +93,23 @@ def test_takeaways_say_what_was_found(made):
     counts = made[0]["verdict"].value_counts()
     assert f"{counts[claims.HOLDS]} hold and {counts[claims.FAILS]} fail" in told
     assert "13 of 19 heads were called by a name that isn't theirs" in told
-    assert "readability, is beavertails-is_safe" in told
+    assert "valid on hh-rlhf, its readability, is beavertails-is_safe" in told
     assert "4 of the 12 heads given are above one half and 5 below it" in told
     assert "p = 6e-05" in told and "0.320 at most" in told and "0.552 without" in told
     assert "nan" not in told
+
+
+def test_short_answers_are_takeaways_and_name_their_set(made):
+    table, names, rates = made[:3]
+    said = findings.published(*made)
+    assert findings.answer(table) in said and findings.misnamed(names, rates) in said
+    assert all("hh-rlhf" in text for text in said if "valid" in text or "helpfulness at" in text)
+    assert sum("valid" in text for text in said) == 1
+
+
+def test_the_evidence_on_folds_is_about_procedure():
+    """METHODS: the effect is small there, so the fault isn't what makes accuracies high."""
+    assert "fault of procedure" in findings.WORDS["folds"][1]
 
 
 def test_takeaways_follow_the_figures():

@@ -37,7 +37,8 @@ def part(dataset, effect_first, effect_second, pairs=300, seed=0):
 def test_every_point_and_every_block_has_a_claim(figures, checks):
     points = {p for text in checks["points"] for p in text.split(", ") if p}
     assert points == {str(k) for k in range(1, 13)}
-    assert set(checks["system"]) == set(claims.SYSTEMS)
+    systems = {claims.ARMORM, claims.AUDIT, claims.LENS, claims.SARM, claims.TENSION}
+    assert set(checks["system"]) == systems
     assert checks["key"].is_unique and set(checks["verdict"]) == set(claims.VERDICTS)
     assert (
         not checks[["published", "recomputed"]].apply(lambda c: c.str.contains("nan")).any().any()
@@ -46,7 +47,7 @@ def test_every_point_and_every_block_has_a_claim(figures, checks):
 
 def test_without_runs_the_rows_say_what_is_missing(checks):
     assert claims.NO_PARTS in row(checks, "valid-heads-cross")["recomputed"]
-    for key in ("pooled", "probes", "prompts", "lens-alignment"):
+    for key in ("pooled", "probes", "folds", "prompts", "lens-alignment"):
         assert claims.NO_RUN in row(checks, key)["recomputed"], key
 
 
@@ -56,10 +57,10 @@ def test_runs_fill_the_rows(figures):
     table = claims.checks(figures, runs)
     assert "not computed" not in " ".join(
         row(table, key)["recomputed"]
-        for key in ("valid-heads-cross", "pooled", "probes", "prompts", "lens-alignment")
+        for key in ("valid-heads-cross", "pooled", "probes", "folds", "prompts", "lens-alignment")
     )
     assert "harm wins" in row(table, "valid-heads-cross")["recomputed"]
-    # a run's results never change what the published figures are worth
+    # a run's results change no verdict, but that of probes where they defy the prediction
     assert table["verdict"].equals(claims.checks(figures)["verdict"])
 
 
@@ -78,20 +79,23 @@ def test_runs_fill_the_rows(figures):
         ("geometry-picture", claims.FAILS, "which the regression allows"),
         ("geometry-angles", claims.FAILS, "with 19 dimensions"),
         ("geometry-pairs", claims.UNTOLD, "171 pairs of 19 heads"),
-        ("folds", claims.FAILS, claims.NOTHING),
+        ("folds", claims.FAILS, claims.NO_RUN),
+        ("probes", claims.ARTEFACT, "R² 0.94 and 0.46"),
         ("prompts", claims.FAILS, "2 BOS tokens"),
         ("pooled", claims.UNTOLD, "two planted heads"),
         ("bench-valid", claims.UNTOLD, "between 1 and 17 by the rule, from the 3 rates given"),
         ("bench-safety", claims.FAILS, "p < 1e-12"),
         ("type-b-others", claims.UNTOLD, "of 82"),
+        ("type-b-verbosity", claims.UNTOLD, "no length baseline"),
         ("type-a-valid", claims.FAILS, "14 at most"),
         ("bench-complexity", claims.HOLDS, "chance"),
         ("targeted", claims.UNTOLD, "if these are the same 200 pairs, p between 0.002 and 0.42"),
         ("lens-agreement", claims.UNTOLD, "no interval: what was correlated over the 695 pairs"),
+        ("lens-alignment", claims.UNTOLD, "the last token of a longer target is out of reach"),
         ("lens-cascade", claims.ARTEFACT, "of 2 random points in 100 draws: 1.000"),
         ("overlap-mixed-harmless", claims.ARTEFACT, "have been 0.100 [0.097, 0.103]"),
         ("overlap-mixed-helpful", claims.UNTOLD, "have been 0.299 [0.297, 0.302]"),
-        ("looks", claims.UNTOLD, "no number of pairs given"),
+        ("looks", claims.HOLDS, "neighbor 26 of 134 (1.8e-12), GPTInst 15 of 92"),
         ("lens-divergence", claims.ARTEFACT, "4.6% in 1, 54.9% in 5, 100.0% in 20"),
         ("lens-probes", claims.ARTEFACT, "0.25"),
         ("sarm-score", claims.HOLDS, "73.79"),
@@ -198,6 +202,22 @@ def change(figures, *path, to):
             claims.FAILS,
             "helpful 16 to 64",
         ),
+        # 19 of 47 are below one half, but not beyond chance
+        (
+            ("tension", "smollm2_135m", "helpful", "llmbar-adver-GPTOut"),
+            40.43,
+            "looks",
+            claims.UNTOLD,
+            "GPTOut 19 of 47 (0.24)",
+        ),
+        # two accuracies nearer to each other than a planted probe is to its prediction
+        (
+            ("audit", "probes"),
+            {"engagement": [0.9, 0.01], "depth": [0.8999, 0.01]},
+            "probes",
+            claims.UNTOLD,
+            "R² 0.90 and 0.90",
+        ),
     ],
 )
 def test_a_changed_figure_changes_the_verdict(figures, path, to, key, verdict, says):
@@ -211,6 +231,28 @@ def test_fits_are_not_called_heads(figures):
     runs = [world.assign_attrs(dataset=f"d{k}") for k, world in enumerate(worlds)]
     found = row(claims.checks(figures, runs), "probes")["recomputed"]
     assert "in 4 fits at hand (heads: 2, data sets: 2) probes lie" in found
+
+
+def test_probes_that_defy_the_prediction_change_the_verdict(figures):
+    """Rare spikes carry nearly all of a score's variance, and nothing about its median: kept
+    variance then predicts far more than any probe can find.
+    """
+    generator = np.random.default_rng(3)
+    hidden = generator.standard_normal((400, 60))
+    hidden[:, 0] = 100 * (generator.random(400) < 0.02)
+    hidden[:, 59] *= 0.1  # dropped by 50 components
+    score = np.column_stack([hidden[:, 0] + hidden[:, 59], hidden[:, 1]])
+    run = planted.make_run(score, heads=["spikes", "plain"], hidden=hidden, name="d")
+    found = row(claims.checks(figures, [run]), "probes")
+    assert found["verdict"] == claims.UNTOLD
+    assert "(largest: spikes on d)" in found["recomputed"]
+
+
+def test_only_pairs_whose_target_is_longer_are_counted(figures):
+    tokens = [9, 9, 20, 5, 30, 20, 7, 8]
+    run = planted.make_run(np.arange(8.0)[:, None], tokens=tokens, name="d")
+    found = row(claims.checks(figures, [run]), "lens-alignment")["recomputed"]
+    assert "50% (into the preferred response) and 25% (into the other) on d" in found
 
 
 def test_a_count_is_confirmed_only_when_everything_was_published(figures):
