@@ -3,7 +3,7 @@
 One module an analysis, each with a function ``checks(draws, seed)`` that gives rows:
 
 ``validity``         verdicts on heads, their intervals, what is told of power
-``protocols``        components of variance between heads and protocols
+``protocols``        components of variance between heads and protocols, heads that change sides
 ``labels``           names called wrong, names better than random, agreement of heads
 ``disentanglement``  factors, clusters, intervals of correlations
 ``geometry``         where entanglement lives

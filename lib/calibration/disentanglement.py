@@ -11,6 +11,7 @@ from lib.planted.disentanglement import (
     blocks_world,
     copies_world,
     independent_world,
+    length_world,
     levels_world,
 )
 from lib.stats import disentanglement as stats
@@ -21,7 +22,7 @@ from lib.summary.scorecards import ENTANGLED, beyond
 FACTORS = 0.10
 # General share, pairs, worlds. With more of the variance general, blocks take more pairs to see.
 WORLDS = ((0.0, 300, 20), (0.3, 300, 20), (0.5, 300, 30), (0.5, 600, 30))
-BLOCKS = 5
+BLOCKS, HEADS = 5, 3  # and heads of each block
 DRAWS = 500  # of a null
 
 
@@ -31,6 +32,7 @@ def checks(draws: int, seed: int) -> list[dict]:
         *_false_factors(draws, seed),
         *_blocks(draws, seed),
         *_clusters(draws, seed),
+        *_length(draws, seed),
         *_intervals(draws, seed),
     ]
 
@@ -93,11 +95,11 @@ def _blocks(draws: int, seed: int) -> list[dict]:
     for general, pairs, most in WORLDS:
         factors, clusters = [], []
         for one in seeds(seed, f"disentanglement/blocks/{general}/{pairs}", many(draws, most)):
-            run = blocks_world(pairs, BLOCKS, general=general, seed=one)
+            run = blocks_world(pairs, BLOCKS, HEADS, general=general, seed=one)
             kept = stats.factors(run, draws=DRAWS, seed=one).groupby("kind")["kept"].sum()
             factors.append(bool((kept == BLOCKS).all()))
             clusters.append(_whole(run, one))
-        world = f"{BLOCKS} blocks of 3 heads, general share {general}; {pairs} pairs"
+        world = f"{BLOCKS} blocks of {HEADS} heads, general share {general}; {pairs} pairs"
         rows += [
             check(f"{BLOCKS} factors", world, "power", np.asarray(factors), at_least=POWER),
             check(
@@ -116,7 +118,7 @@ def _whole(run: xr.Dataset, seed: int) -> bool:
     table = stats.clusters(run, draws=2, seed=seed)
     block = table["head"].str.split(" head").str[0]
     found = table.assign(block=block).groupby(["kind", "cluster"])["block"].agg(["nunique", "size"])
-    same = (found["nunique"] == 1) & (found["size"] == len(block.unique()) - 2)
+    same = (found["nunique"] == 1) & (found["size"] == HEADS)
     return bool(same.all()) and len(found) == BLOCKS * len(stats.KINDS)
 
 
@@ -146,6 +148,38 @@ def _clusters(draws: int, seed: int) -> list[dict]:
             at_least=POWER,
         ),
     ]
+
+
+def _length(draws: int, seed: int) -> list[dict]:
+    claim, pairs = "most of the likeness goes with length", 100
+    read = {
+        what: np.asarray(
+            [
+                goes(length_world(pairs, seed=one, read=what))
+                for one in seeds(seed, f"disentanglement/length/{what}", many(draws, 100))
+            ]
+        )
+        for what in ("length", "another thing")
+    }
+    world = f"two heads have {{}} in common, within items; {pairs} pairs"
+    false, power = "false-positive rate", "power"
+    return [
+        check(
+            claim,
+            world.format("a thing besides length"),
+            false,
+            read["another thing"],
+            at_most=FALSE,
+        ),
+        check(claim, world.format("length alone"), power, read["length"], at_least=POWER),
+    ]
+
+
+def goes(run: xr.Dataset) -> bool:
+    """Is more than half of the mean |r| within items gone when length is held fixed?"""
+    table = stats.disentanglement(run, draws=2)
+    size = table.loc[table["kind"] == "within", ["r", "r_length"]].abs().mean()
+    return bool(size["r"] - size["r_length"] > 0.5 * size["r"])
 
 
 def _levels(draws: int, seed: int, r: float, most: int, pairs: int = 150) -> pd.DataFrame:

@@ -11,74 +11,93 @@ from lib.planted.geometry import World, backbone_world, heads_world
 from lib.stats import geometry
 
 PAIRS = 300
-MOST = 100
+MOST, EXACT = 100, 50  # worlds of a kind, and where one exception decides
 PLACES = ("heads", "backbone")
+DTYPES = ("float32", "bfloat16")
+SIZE = f"8 heads, 64 features, {PAIRS} pairs"
+WORLDS: tuple[tuple[str, Callable[..., World], str], ...] = (
+    ("backbone", backbone_world, "orthonormal heads on stretched states"),
+    ("heads", heads_world, "collapsed heads on round states"),
+)
 
 
 def checks(draws: int, seed: int) -> list[dict]:
     """Rows on places of entanglement and on the identity of stored scores."""
-    size = f"8 heads, 64 features, {PAIRS} pairs"
-    rows, holds, broken = [], [], []
-    worlds: tuple[tuple[str, Callable[..., World], str], ...] = (
-        ("backbone", backbone_world, "orthonormal heads on stretched states"),
-        ("heads", heads_world, "collapsed heads on round states"),
-    )
-    for place, make, says in worlds:
-        for regauged in (False, True):
-            claimed = []
-            for one in seeds(seed, f"geometry/{place}/{regauged}", many(draws, MOST)):
-                world = make(PAIRS, seed=one, regauged=regauged)
-                identity = geometry.identity(world.run, world.weight)
-                gauges = geometry.gauges(world.run, world.weight, world.gain)
-                claimed.append(geometry.location(gauges, identity)["location"].tolist())
-                holds.append(bool((identity["verdict"] == "holds").all()))
-                if not regauged:
-                    other = geometry.identity(world.run, np.roll(world.weight, 1, axis=0))
-                    broken.append(bool((other["verdict"] == "holds").any()))
-            found = np.asarray(claimed)
-            if regauged:
-                row = check(
-                    "entanglement has a place",
-                    f"{says}, gauge changed so that readings disagree; {size}",
-                    "false-positive rate",
-                    np.isin(found, PLACES).any(axis=1),
-                    at_most=FALSE,
-                )
-            else:
-                row = check(
-                    f"entanglement is in the {place}",
-                    f"{says}; {size}",
-                    "power",
-                    (found == place).all(axis=1),
-                    at_least=POWER,
-                )
-                wrong = np.isin(found, [p for p in PLACES if p != place]).any(axis=1)
-                rows.append(
-                    check(
-                        "entanglement is in the wrong place",
-                        f"{says}; {size}",
-                        "false-positive rate",
-                        wrong,
-                        at_most=FALSE,
-                    )
-                )
-            rows.append(row)
-    return [
-        *rows,
-        check(
-            "stored scores are weights times states",
-            f"float32 states, with and without a change of gauge; {size}",
-            "power",
-            np.asarray(holds),
-            at_least=1.0,
-            note="an identity: one exception is a failure",
-        ),
-        check(
-            "stored scores are weights times states",
-            f"another head's weights in each place; {size}",
-            "false-positive rate",
-            np.asarray(broken),
-            at_most=0.0,
-            note="an identity: one exception is a failure",
-        ),
-    ]
+    return [*_places(draws, seed), *_identity(draws, seed)]
+
+
+def _places(draws: int, seed: int) -> list[dict]:
+    false, rows = "false-positive rate", []
+    for place, make, says in WORLDS:
+        plain, changed = (
+            np.asarray(
+                [
+                    _judged(world, world.weight)[0]
+                    for world in _drawn(make, f"{place}/{regauged}", draws, seed, regauged=regauged)
+                ]
+            )
+            for regauged in (False, True)
+        )
+        others = [other for other in PLACES if other != place]
+        wrong = np.isin(plain, others).any(axis=1)
+        world = f"{says}; {SIZE}"
+        gauge = f"{says}, gauge changed so that readings disagree; {SIZE}"
+        any_place = np.isin(changed, PLACES).any(axis=1)
+        found = (plain == place).all(axis=1)
+        rows += [
+            check("entanglement is in the wrong place", world, false, wrong, at_most=FALSE),
+            check(f"entanglement is in the {place}", world, "power", found, at_least=POWER),
+            check("entanglement has a place", gauge, false, any_place, at_most=FALSE),
+        ]
+    return rows
+
+
+def _identity(draws: int, seed: int) -> list[dict]:
+    """Heads with their own weights, and with one another's, which made no score."""
+    claims = ("stored scores are weights times states", "entanglement has a place")
+    note = "an identity: one exception is a failure"
+    rows = []
+    for dtype in DTYPES:
+        own, held, placed = [], [], []
+        for place, make, _ in WORLDS:
+            name, most = f"identity/{place}/{dtype}", min(draws, EXACT)
+            for world in _drawn(make, f"{name}/regauged", most, seed, dtype=dtype, regauged=True):
+                own.append(_holds(world))
+            for world in _drawn(make, name, most, seed, dtype=dtype):
+                own.append(_holds(world))
+                found, verdicts = _judged(world, np.roll(world.weight, 1, axis=0))
+                held.append("holds" in verdicts)
+                placed.append(bool(np.isin(found, PLACES).any()))
+        states = f"states in {dtype}; {SIZE}"
+        world = f"with and without a change of gauge, {states}"
+        rows.append(check(claims[0], world, "power", np.asarray(own), at_least=1.0, note=note))
+        rows += [
+            check(
+                claim,
+                f"another head's weights in each place, {states}",
+                "false-positive rate",
+                np.asarray(happened),
+                at_most=0.0,
+                note=note,
+            )
+            for claim, happened in zip(claims, (held, placed), strict=True)
+        ]
+    return rows
+
+
+def _drawn(make: Callable[..., World], name: str, draws: int, seed: int, **options):
+    """Worlds of a kind, one at a time."""
+    for one in seeds(seed, f"geometry/{name}", many(draws, MOST)):
+        yield make(PAIRS, seed=one, **options)
+
+
+def _holds(world: World) -> bool:
+    return bool((geometry.identity(world.run, world.weight)["verdict"] == "holds").all())
+
+
+def _judged(world: World, weight: np.ndarray) -> tuple[list[str], list[str]]:
+    """Places that are claimed and verdicts on the identity, by kind."""
+    identity = geometry.identity(world.run, weight)
+    gauges = geometry.gauges(world.run, weight, world.gain)
+    place = geometry.location(gauges, identity)["location"]
+    return place.tolist(), identity["verdict"].tolist()

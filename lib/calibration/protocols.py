@@ -1,17 +1,24 @@
-"""Protocols: components of variance that aren't there, and those that are."""
+"""Protocols: components of variance and heads that change sides, there and not there.
+
+``changing``  which heads change sides, for all draws at once (a test compares it with the page)
+``checks``    the rows
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
-from lib.calibration.checks import COVERAGE, FALSE, POWER, check, many, seeds
-from lib.planted.protocols import protocol_world
-from lib.stats import protocols
+from lib.calibration.checks import COVERAGE, FALSE, POWER, check, generator, many, parts, seeds
+from lib.planted.protocols import protocol_wins, protocol_world
+from lib.stats import permutation, protocols
 
 HEADS, PROTOCOLS, PROMPTS = 6, 5, 100
 SD = 0.5
 RESAMPLES = 500
+ALPHA = 0.05
+CROSSINGS = 4_000  # worlds of heads that change sides or don't
+STEP = 500  # of them at once
 WORLDS = {"zero": 200, "main": 60, "interaction": 60}
 PARTS = {
     "head": "heads differ whatever the protocol",
@@ -20,8 +27,74 @@ PARTS = {
 }
 
 
+SIDES = {
+    "every head wins half everywhere": np.full((HEADS, PROTOCOLS), 0.5),
+    "each head wins one rate of .42 to .58 everywhere": np.repeat(
+        [[0.42], [0.46], [0.5], [0.5], [0.54], [0.58]], PROTOCOLS, axis=1
+    ),
+    "heads win .55 to .75, or .25 to .45, depending on the protocol": np.stack(
+        [np.roll([0.55, 0.6, 0.65, 0.7, 0.75], k) for k in range(3)]
+        + [np.roll([0.25, 0.3, 0.35, 0.4, 0.45], k) for k in range(3)]
+    ),
+    "each head wins .8 of one protocol and half of all others": np.where(
+        np.arange(PROTOCOLS) == np.arange(HEADS)[:, None] % PROTOCOLS, 0.8, 0.5
+    ),
+}
+CROSSING = np.full((HEADS, PROTOCOLS), 0.5)
+CROSSING[0] = [0.7, 0.7, 0.7, 0.3, 0.3]
+
+
 def checks(draws: int, seed: int) -> list[dict]:
-    """Rows on components of variance."""
+    """Rows on components of variance, and on heads that change sides."""
+    return [*_components(draws, seed), *_sides(draws, seed)]
+
+
+def changing(won: np.ndarray) -> np.ndarray:
+    """Which heads are shown above one half under one protocol and below it under another.
+
+    As the protocols page and the scorecard do it: corrected over all cells at once.
+
+    Parameters
+    ----------
+    won
+        One comparison a prompt: shape (draws, prompts, heads, protocols).
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (draws, heads).
+    """
+    net = 2 * np.moveaxis(won, 1, 0).astype(np.int8) - 1
+    p = permutation.sign_flips(net)
+    p = permutation.holm(p.reshape(len(p), -1)).reshape(p.shape)
+    side = np.sign(net.sum(axis=0, dtype=np.int64)) * (p < ALPHA)
+    return (side > 0).any(axis=2) & (side < 0).any(axis=2)
+
+
+def _sides(draws: int, seed: int) -> list[dict]:
+    size = f"{HEADS} heads, {PROTOCOLS} protocols of {PROMPTS} prompts"
+    claim, rows = "a head changes sides", []
+    for says, rates in SIDES.items():
+        any_head = _crossed(rates, says, draws, seed).any(axis=1)
+        world = f"{says}; {size}"
+        rows.append(check(claim, world, "false-positive rate", any_head, at_most=ALPHA))
+    says = f"1 of {HEADS} heads wins .7 of 3 protocols and .3 of 2, the others half"
+    found = _crossed(CROSSING, says, draws, seed)[:, 0]
+    return [*rows, check(claim, f"{says}; {size}", "power", found, at_least=POWER)]
+
+
+def _crossed(rates: np.ndarray, name: str, draws: int, seed: int) -> np.ndarray:
+    """``changing`` in worlds of these rates."""
+    source = generator(seed, f"protocols/sides/{name}")
+    return np.concatenate(
+        [
+            changing(protocol_wins(source, part, PROMPTS, rates))
+            for part in parts(many(draws, CROSSINGS), STEP)
+        ]
+    )
+
+
+def _components(draws: int, seed: int) -> list[dict]:
     size = f"{HEADS} heads, {PROTOCOLS} protocols of {PROMPTS} prompts"
     zero, main, mixed = (_worlds(kind, draws, seed) for kind in WORLDS)
     false, power = "false-positive rate", "power"

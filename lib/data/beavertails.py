@@ -26,7 +26,8 @@ COUNT = "judgements"
 ABOUT = {
     "licence": "CC-BY-NC-4.0",
     "origin": f"{REPOSITORY} at {REVISION[:8]}, or its files in a folder",
-    "citation": "Ji et al. (2023), BeaverTails: Towards Improved Safety Alignment of LLM",
+    "citation": "Ji et al. (2023), BeaverTails: Towards Improved Safety Alignment of LLM via a "
+    "Human-Preference Dataset",
     "cite": "ji2023beavertails",
 }
 

@@ -42,7 +42,8 @@ OTHER_GAP = 1
 ABOUT = {
     "licence": "CC-BY-4.0",
     "origin": f"{REPOSITORY} at {REVISION[:8]}, or its files in a folder",
-    "citation": "Wang et al. (2024), HelpSteer2: Open-source dataset for reward models",
+    "citation": "Wang et al. (2024), HelpSteer2: Open-source dataset for training "
+    "top-performing reward models",
     "cite": "wang2024helpsteer2",
 }
 

@@ -23,7 +23,8 @@ SPLITS = ("train", "test")
 ABOUT = {
     "licence": "MIT",
     "origin": f"{REPOSITORY} at {REVISION[:8]}, or its files in a folder",
-    "citation": "Bai et al. (2022), Training a Helpful and Harmless Assistant with RLHF",
+    "citation": "Bai et al. (2022), Training a Helpful and Harmless Assistant with "
+    "Reinforcement Learning from Human Feedback",
     "cite": "bai2022training",
 }
 

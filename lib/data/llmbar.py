@@ -26,7 +26,8 @@ CRITERION = "instruction-following"
 ABOUT = {
     "licence": "MIT",
     "origin": f"github.com/{REPOSITORY} at {REVISION[:8]}, or its files in a folder",
-    "citation": "Zeng et al. (2024), Evaluating LLMs at Evaluating Instruction Following",
+    "citation": "Zeng et al. (2024), Evaluating Large Language Models at Evaluating "
+    "Instruction Following",
     "cite": "zeng2024llmbar",
 }
 

@@ -92,7 +92,8 @@ FILES = ("filtered", "data/filtered-00000-of-00001")
 ABOUT = {
     "licence": "ODC-BY; its sources keep their own licences",
     "origin": f"{REPOSITORY} at {REVISION[:8]}, split filtered, or its files in a folder",
-    "citation": "Lambert et al. (2024), RewardBench: Evaluating Reward Models",
+    "citation": "Lambert et al. (2024), RewardBench: Evaluating Reward Models for Language "
+    "Modeling",
     "cite": "lambert2024rewardbench",
 }
 

@@ -34,7 +34,8 @@ COUNT = "judgements"
 ABOUT = {
     "licence": "MIT",
     "origin": f"{REPOSITORY} at {REVISION[:8]}, or its files in a folder",
-    "citation": "Cui et al. (2024), UltraFeedback: Boosting LMs with Scaled AI Feedback",
+    "citation": "Cui et al. (2024), UltraFeedback: Boosting Language Models with Scaled AI "
+    "Feedback",
     "cite": "cui2024ultrafeedback",
 }
 

@@ -34,7 +34,8 @@ SUBSETS = {"safe": "should-respond", "unsafe": "should-refuse"}
 ABOUT = {
     "licence": "CC-BY-4.0 (prompts); completions under their models' licences",
     "origin": f"github.com/{REPOSITORY} at {REVISION[:8]}, or its files in a folder",
-    "citation": "Röttger et al. (2024), XSTest: Identifying Exaggerated Safety Behaviours",
+    "citation": "Röttger et al. (2024), XSTest: A Test Suite for Identifying Exaggerated Safety "
+    "Behaviours in Large Language Models",
     "cite": "rottger2024xstest",
 }
 

@@ -8,7 +8,7 @@ from lib.planted.disentanglement import blocks_world, copies_world, independent_
 from lib.planted.gating import equal_world, gating_world
 from lib.planted.geometry import backbone_world, heads_world
 from lib.planted.labels import agreement_gaps, label_wins, label_world
-from lib.planted.protocols import cell_logits, protocol_world
+from lib.planted.protocols import cell_logits, protocol_wins, protocol_world
 from lib.planted.separability import separability_world
 from lib.planted.worlds import (
     length_wins,
@@ -34,6 +34,7 @@ __all__ = [
     "length_wins",
     "make_run",
     "model_wins",
+    "protocol_wins",
     "protocol_world",
     "separability_world",
     "skewed_gaps",

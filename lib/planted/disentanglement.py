@@ -85,11 +85,18 @@ def copies_world(pairs: int = 300, seed: int = 0) -> xr.Dataset:
     return make_run(score, heads=names, name="planted/copies")
 
 
-def length_world(pairs: int = 1000, seed: int = 0) -> xr.Dataset:
-    """Two heads that have nothing in common but the length of the response."""
+def length_world(pairs: int = 1000, seed: int = 0, read: str = "length") -> xr.Dataset:
+    """Two heads that correlate at one half, and have but one thing in common.
+
+    With ``read`` ``"length"`` that is the length of the response, else something that is
+    unrelated to it.
+    """
     generator = np.random.default_rng(seed)
     log_length = generator.normal(5, 0.7, 2 * pairs)
     tokens = np.maximum(np.rint(np.exp(log_length)), 1)
-    read = (np.log(tokens) - 5) / 0.7
-    score = read[:, None] + generator.standard_normal((2 * pairs, 2))
+    common = (np.log(tokens) - 5) / 0.7
+    own = generator.standard_normal((2 * pairs, 2))
+    if read != "length":
+        common = generator.standard_normal(2 * pairs)
+    score = common[:, None] + own
     return make_run(score, heads=["first", "second"], tokens=tokens, name="planted/length")

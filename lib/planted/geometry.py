@@ -2,6 +2,7 @@
 
 The two worlds give the same scores' covariance W Σ Wᵀ in different ways. A change of gauge
 turns each into the other without changing a score, so after it no place may be claimed.
+``dtype`` is the type in which the states are computed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ class World:
 
 
 def backbone_world(
-    pairs: int = 600, heads: int = 8, features: int = 64, seed: int = 0, regauged: bool = False
+    pairs: int = 600,
+    heads: int = 8,
+    features: int = 64,
+    seed: int = 0,
+    regauged: bool = False,
+    dtype: str = "float32",
 ) -> World:
     """Orthonormal heads on stretched states: the backbone entangles them.
 
@@ -35,11 +41,16 @@ def backbone_world(
     round_states = generator.standard_normal((2 * pairs, features))
     weight = rotation[:heads]
     gain = 1 / stretch if regauged else np.ones(features)
-    return _world(round_states * stretch, weight, gain, "planted/backbone")
+    return _world(round_states * stretch, weight, gain, "planted/backbone", dtype)
 
 
 def heads_world(
-    pairs: int = 600, heads: int = 8, features: int = 64, seed: int = 0, regauged: bool = False
+    pairs: int = 600,
+    heads: int = 8,
+    features: int = 64,
+    seed: int = 0,
+    regauged: bool = False,
+    dtype: str = "float32",
 ) -> World:
     """Collapsed heads on round states: the heads entangle themselves.
 
@@ -49,7 +60,7 @@ def heads_world(
     round_states = generator.standard_normal((2 * pairs, features))
     weight = rotation[:heads] * stretch
     gain = stretch if regauged else np.ones(features)
-    return _world(round_states, weight, gain, "planted/heads")
+    return _world(round_states, weight, gain, "planted/heads", dtype)
 
 
 def _start(features: int, seed: int):
@@ -59,9 +70,23 @@ def _start(features: int, seed: int):
     return generator, rotation, stretch
 
 
-def _world(normed: np.ndarray, weight: np.ndarray, gain: np.ndarray, name: str) -> World:
-    """Run of states ``normed`` times gain, read by heads ``weight`` over gain."""
-    hidden = (normed * gain).astype(np.float32)
+def _world(
+    normed: np.ndarray, weight: np.ndarray, gain: np.ndarray, name: str, dtype: str
+) -> World:
+    """Run of states ``normed`` times gain, read by heads ``weight`` over gain.
+
+    As a model does it: states are rounded to ``dtype`` and read in float32.
+    """
+    hidden = _rounded(normed * gain, dtype)
     weight = (weight / gain).astype(np.float32)
-    score = hidden.astype(float) @ weight.astype(float).T
-    return World(make_run(score, hidden=hidden, name=name), weight, gain)
+    run = make_run(hidden @ weight.T, hidden=hidden, name=name)
+    run.attrs["extraction"]["dtype"] = dtype
+    return World(run, weight, gain)
+
+
+def _rounded(states: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype == "float32":
+        return states.astype(np.float32)
+    import torch  # NumPy has no bfloat16; worlds of float32 go without
+
+    return torch.from_numpy(states).to(getattr(torch, dtype)).float().numpy()

@@ -78,6 +78,36 @@ def protocol_world(
     return runs
 
 
+def protocol_wins(
+    generator: np.random.Generator,
+    draws: int,
+    prompts: int,
+    rates: np.ndarray,
+    agreement: float = 0.3,
+) -> np.ndarray:
+    """Outcomes of many worlds at once, one comparison a prompt and prompts of each protocol.
+
+    Parameters
+    ----------
+    rates
+        True win rates, shape (heads, protocols).
+    agreement
+        Correlation, in the latent normal, of two heads on one comparison.
+
+    Returns
+    -------
+    numpy.ndarray
+        Was it won? Shape (draws, prompts, heads, protocols).
+    """
+    heads, protocols = rates.shape
+    common, own = (
+        generator.standard_normal((draws, prompts, many, protocols), dtype=np.float32)
+        for many in (1, heads)
+    )
+    drawn = np.float32(agreement**0.5) * common + np.float32((1 - agreement) ** 0.5) * own
+    return drawn < stats.norm.ppf(rates).astype(np.float32)
+
+
 def _luck(generator, prompts, per_prompt, heads, agreement) -> np.ndarray:
     """Unit normals by comparison and head; half of each is its prompt's where it has several."""
     common = generator.standard_normal((2, prompts, 1))

@@ -53,11 +53,18 @@ class Interval:
 def wilson(totals: np.ndarray, sizes: np.ndarray, level: float = 0.95) -> Interval:
     """Wilson interval of a proportion at a cluster-robust effective sample size.
 
-    With G clusters of totals t_c and sizes n_c, p̂ = Σt/Σn. The variance of p̂ is the usual
-    cluster-robust one, G/(G−1) Σ(t_c − n_c p̂)²/n², taken over the clusters and a quarter of
-    a pseudo-cluster of mean size that is half won and half lost; n_eff = p(1 − p)/variance
-    with the pseudo-cluster's share taken out again. The score interval of Wilson (1927)
-    follows at p̂ and n_eff, with the t quantile on G − 1 degrees of freedom.
+    With G clusters of totals t_c and sizes n_c, n = Σn_c and p̂ = Σt_c/n. To the clusters two
+    eighths of one of mean size m = n/G are added, one all won and one all lost::
+
+        N     = n + m/4
+        p̃     = (Σt_c + m/8)/N
+        S     = Σ(t_c − n_c p̃)² + m²/8 · (p̃² + (1 − p̃)²)
+        Ṽ     = (G + ¼)/(G + ¼ − 1) · S/N²
+        n_eff = p̃(1 − p̃)/Ṽ − ¼, but at least 1 and at most n
+
+    Ṽ is the usual cluster-robust variance, and −¼ takes the addition out again. The score
+    interval of Wilson (1927) follows at p̂ and n_eff, with the t quantile on G − 1 degrees of
+    freedom.
 
     Parameters
     ----------
@@ -71,14 +78,16 @@ def wilson(totals: np.ndarray, sizes: np.ndarray, level: float = 0.95) -> Interv
     Returns
     -------
     Interval
-        ``[0, 1]`` with an infinite standard error where there is a single cluster.
+        ``se`` is √Ṽ; ``[0, 1]`` with an infinite one where there is a single cluster.
 
     Notes
     -----
-    With one row a cluster and no ties n_eff is exactly G − 1 with or without the
-    pseudo-cluster. It matters when few clusters lie near 0 or 1: there the plain variance
-    sees almost no variation, and its interval covers .88 instead of .95 (6 rows a prompt,
-    ICC .5, 50 prompts, win rate .02). Checked against
+    Without the addition n_eff would be p̂(1 − p̂)/V, with V = G/(G − 1) Σ(t_c − n_c p̂)²/n²:
+    0/0 when all rows are won. With one row a cluster and no ties, and wherever clusters of
+    one size are all unanimous, n_eff is exactly G − 1, with the addition or (short of 0/0)
+    without. It matters when few clusters lie near 0 or 1: there V sees almost no variation,
+    and its interval covers .88 instead of .95 (6 rows a prompt, ICC .5, 50 prompts, win rate
+    .02). Checked against
     ``statsmodels.stats.proportion.proportion_confint`` at the normal quantile, and by
     simulation in ``lib.planted``.
     """
@@ -100,7 +109,7 @@ def wilson(totals: np.ndarray, sizes: np.ndarray, level: float = 0.95) -> Interv
 
 
 def _variance(totals, sizes, n, n_clusters):
-    """Cluster-robust variance of the proportion, and the effective sample size."""
+    """Ṽ and the effective sample size of ``wilson``."""
     pseudo = PSEUDO_CLUSTERS * n / n_clusters
     n_all = n + pseudo
     p = (totals.sum(axis=0) + pseudo / 2) / n_all

@@ -17,13 +17,19 @@ from lib.calibration import (
     validity,
 )
 from lib.calibration import labels as on_labels
+from lib.calibration import protocols as on_protocols
 from lib.calibration.checks import COLUMNS, FORMS, MEASURES, VERDICTS
-from lib.planted.disentanglement import levels_world
+from lib.findings import disentanglement as findings_of_heads
+from lib.findings import protocols as findings_of_protocols
+from lib.planted.disentanglement import blocks_world, length_world, levels_world
 from lib.planted.gating import COSINE, equal_world, gating_world, transform
 from lib.planted.labels import label_world
+from lib.planted.protocols import protocol_wins
 from lib.planted.worlds import length_wins, make_run, model_wins, skewed_gaps
+from lib.stats import disentanglement as on_heads
 from lib.stats import labels
 from lib.stats import validity as on_a_run
+from lib.stats.protocols import protocol_matrix
 from lib.stats.winrates import validity_as_published
 
 DRAWS = 20  # worlds a check, at most, of the whole table
@@ -69,6 +75,47 @@ def test_accusations_on_arrays_are_those_on_runs():
     own = np.arange(4)
     p = labels.one_sided(*labels.swap_contrasts(found, own, *labels.swap_family(own)))
     assert labels.accused(p)[0] == pytest.approx(table["p_adjusted"].to_numpy())
+
+
+def sides(won: np.ndarray):
+    """A world as the runs of a model, one a protocol."""
+    runs = []
+    for k in range(won.shape[2]):
+        prompt = np.arange(len(won)) + k * len(won)
+        score = np.zeros((2 * len(won), won.shape[1]))
+        score[::2] = np.where(won[:, :, k], 1.0, -1.0)
+        runs.append(make_run(score, prompt=prompt, name=f"file:planted-{k}"))
+    return runs
+
+
+def test_heads_that_change_sides_on_arrays_are_those_of_the_pages():
+    rates = np.array([[0.7, 0.3, 0.5], [0.68, 0.32, 0.68], [0.65, 0.35, 0.5], [0.5, 0.5, 0.8]])
+    won = protocol_wins(np.random.default_rng(6), 12, 60, rates)
+    together = on_protocols.changing(won)
+    for k in range(12):
+        matrix = protocol_matrix(sides(won[k]))
+        told = findings_of_protocols.answer(matrix)
+        assert told.startswith(f"{together[k].sum() or 'None'} of 4 heads")
+    assert 0 < together.sum() < together.size
+
+
+def test_outcomes_under_protocols_have_the_rates_and_agreement_that_were_planted():
+    rates = np.array([[0.3, 0.8], [0.5, 0.5]])
+    won = protocol_wins(np.random.default_rng(7), 40, 1000, rates, agreement=0.6)
+    assert won.mean(axis=(0, 1)) == pytest.approx(rates, abs=0.01)
+    fair = protocol_wins(np.random.default_rng(8), 40, 1000, np.full((2, 2), 0.5), agreement=0.6)
+    # Signs of normals that correlate r agree with probability ½ + asin(r)/π.
+    agree = (fair[:, :, 0] == fair[:, :, 1]).mean(axis=(0, 1))
+    assert agree == pytest.approx(0.5 + np.arcsin(0.6) / np.pi, abs=0.01)
+    across = (fair[:, :, 0, 0] == fair[:, :, 0, 1]).mean()
+    assert across == pytest.approx(0.5, abs=0.01), "protocols have prompts of their own"
+
+
+def test_sides_change_where_planted_and_seldom_elsewhere():
+    rows = pd.DataFrame(on_protocols._sides(300, 0)).set_index(["claim", "measure"])
+    page = rows.loc["a head changes sides"]
+    assert (page.loc["false-positive rate", "rate"] <= 0.05).all()
+    assert page.loc["power", "rate"] > 0.9
 
 
 def test_skewed_gaps_win_as_often_as_planted_and_are_alike_within_prompts():
@@ -143,6 +190,30 @@ def test_thresholds_of_independent_rows_are_near_marchenko_and_pasturs_edge():
     assert (np.diff(found) < 0).all()
 
 
+@pytest.mark.parametrize(("blocks", "heads"), [(5, 3), (4, 3), (3, 4)])
+def test_whole_blocks_are_known_whatever_their_number_and_size(monkeypatch, blocks, heads):
+    monkeypatch.setattr(disentanglement, "BLOCKS", blocks)
+    monkeypatch.setattr(disentanglement, "HEADS", heads)
+    run = blocks_world(300, blocks, heads)
+    assert disentanglement._whole(run, 0)
+    run["score"][:, 0] = run["score"][:, -1]  # a head that has moved to another block
+    assert not disentanglement._whole(run, 0)
+    assert not disentanglement._whole(blocks_world(300, blocks, heads - 1), 0)
+
+
+@pytest.mark.parametrize(("read", "expected"), [("length", True), ("another thing", False)])
+def test_what_goes_with_length_is_what_the_page_says_goes(read, expected):
+    run = length_world(100, read=read)
+    pairs = on_heads.disentanglement(run, draws=2)
+    found = on_heads.factors(run, draws=2)
+    table = on_heads.overview(
+        on_heads.disentanglement_as_published(run), pairs, on_heads.clusters(run, draws=2), found
+    )
+    told = " ".join(findings_of_heads._levels(table.set_index("kind")))
+    assert ("More than half of it within items goes" in told) is expected
+    assert disentanglement.goes(run) is expected
+
+
 def test_wins_cover_what_their_intervals_should():
     rows = validity._coverage(300, 1)
     assert all(row["measure"] == "coverage" for row in rows)
@@ -152,8 +223,15 @@ def test_wins_cover_what_their_intervals_should():
 def test_geometry_claims_places_and_none_after_a_change_of_gauge():
     rows = pd.DataFrame(geometry.checks(3, 0))
     power = rows[rows["measure"] == "power"]
-    assert (power["rate"] == 1).all() and len(power) == 3
+    assert (power["rate"] == 1).all() and len(power) == 4
     assert (rows.loc[rows["measure"] == "false-positive rate", "rate"] == 0).all()
+
+
+def test_places_are_claimed_of_others_weights_where_nothing_is_judged(monkeypatch):
+    monkeypatch.setattr(geometry.geometry, "TOLERANCE", np.inf)
+    rows = pd.DataFrame(geometry._identity(2, 0))
+    placed = rows.loc[rows["claim"] == "entanglement has a place"]
+    assert (placed["rate"] > 0).tolist() == [True, True], "else the identity decides nothing"
 
 
 def test_a_swap_is_found_about_as_often_as_the_page_tells():
@@ -191,7 +269,7 @@ def test_what_fails_is_what_is_known_to(table):
     (factors,) = failing.loc[failing["form"] == "corrected", "world"]
     assert factors == "5 blocks of 3 heads, general share 0.5; 300 pairs"
     exact = table[table["target"].isin(["always", "never"])]
-    assert len(exact) == 3 and (exact["verdict"] == "shown").all()
+    assert len(exact) == 7 and (exact["verdict"] == "shown").all()
 
 
 def test_a_probe_falls_short_of_a_head_that_is_the_concept_and_the_lower_end_stays_a_bound():

@@ -42,6 +42,7 @@ def test_counts_of_a_run_that_lost_nothing():
 def test_shares_of_each_side_add_to_one_over_bins_that_hold_every_length():
     tokens = np.random.default_rng(0).geometric(0.01, 400)
     table = lengths(run_of_tokens(tokens))
+    assert set(table["side"]) == {"better", "worse"}
     for side, rows in table.groupby("side"):
         assert rows["share"].sum() == pytest.approx(1), side
         assert rows["low"].min() == tokens.min()

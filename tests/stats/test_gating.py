@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib.models.gating import Gate, gated
@@ -218,3 +219,33 @@ def test_coefficients_of_no_debiasing_kind_are_not_taken_for_one(world):
     known = gating.recover(odd)
     assert known.matrix() is None
     assert "not those of one removed head" in known.note
+
+
+# ---- Length ----
+
+
+def test_the_longer_response_stands_beside_the_rules_by_hand():
+    final = np.array([1.0, 0, 1, 0, 0, 1, 1, 0])  # + + − +
+    tokens = [9, 1, 1, 9, 5, 5, 1, 9]  # + − = −
+    run = make_run(np.column_stack([final, final]), final=final, tokens=tokens)
+    run = run.assign(gate=(("item", "head"), np.ones((4, 2), np.float32)))
+    row = overall(gating.with_length(run, gating.rules(run, folds=2)), "longer response")
+    assert row[["n", "win_rate"]].tolist() == [4, 1.5 / 4]
+    assert row["gain"] == pytest.approx(3 / 4 - 1.5 / 4)
+    assert row["gain_low"] < row["gain"] < row["gain_high"]
+
+
+def test_the_longer_response_is_outside_the_family(world, table):
+    both = gating.with_length(world, table)
+    length = both[both["rule"] == "longer response"]
+    assert length["subset"].tolist() == ["all", "one", "two"]
+    assert length[["p", "p_adjusted", "mde"]].isna().all(axis=None)
+    others = both[both["rule"] != "longer response"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(others, table)
+    assert both["subset"].tolist() == sorted(both["subset"]), "the rows of a subset are together"
+
+
+def test_without_a_gate_the_longer_response_has_no_gain():
+    run = make_run(np.zeros((20, 2)), tokens=[9, 1] * 10)
+    row = overall(gating.with_length(run, gating.rules(run)), "longer response")
+    assert row["win_rate"] == 1 and np.isnan(row["gain"]) and row["note"] == ""

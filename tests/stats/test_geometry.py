@@ -97,12 +97,35 @@ def test_it_holds_for_the_embedded_heads_as_the_model_computes_them():
     assert (geo.identity(run, weight)["error"] <= 1e-5).all()
 
 
-def test_shorter_states_are_reported_and_not_judged():
-    world = planted.heads_world()
-    world.run["hidden"] = world.run["hidden"].astype(np.float16).astype(np.float32)
-    world.run.attrs["extraction"]["dtype"] = "float16"
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("place", WORLDS)
+def test_states_in_a_shorter_type_are_judged_alike(place, dtype):
+    world = WORLDS[place](dtype=dtype)
+    exact = WORLDS[place]()
+    assert (world.run["hidden"].values != exact.run["hidden"].values).mean() > 0.9, "rounded"
     table = geo.identity(world.run, world.weight)
-    assert table["verdict"].eq("reported").all() and (table["error"] > 1e-5).any()
+    assert table["dtype"].eq(dtype).all() and table["verdict"].eq("holds").all()
+    assert placed(world)["location"].tolist() == [place, place]
+    table = placed(world, weight=np.roll(world.weight, 1, axis=0))
+    assert table["location"].eq("none").all() and table["note"].eq(geo.BROKEN).all()
+
+
+def test_scores_of_states_that_are_not_those_stored_fail():
+    """Rounded after they were read, at most one part in 256 away."""
+    world = planted.heads_world()
+    world.run["hidden"] = planted.heads_world(dtype="bfloat16").run["hidden"]
+    table = geo.identity(world.run, world.weight)
+    assert table["verdict"].eq("fails").all() and (table["error"] < 1e-2).all()
+
+
+def test_heads_that_vary_between_prompts_alone_are_not_judged_within():
+    generator = np.random.default_rng(0)
+    hidden = np.repeat(generator.standard_normal((50, 6)), 2, axis=0)
+    weight = generator.standard_normal((3, 6))
+    run = make_run(hidden @ weight.T, hidden=hidden)
+    table = geo.identity(run, weight).set_index("kind")
+    assert table["verdict"].to_dict() == {"pooled": "holds", "within": "undefined"}
+    assert table.loc["within", "note"] == geo.CONSTANT and np.isnan(table.loc["within", "error"])
 
 
 # ---- The spectral form ----

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from lib import charts, prose, stats
+from lib import charts, stats
+from lib.findings import data as data_says
 from lib.findings import disentanglement as separate_says
 from lib.findings import gating as gating_says
+from lib.findings import validity as validity_says
 from lib.planted.worlds import make_run
 from lib.stats import disentanglement, gating, labels, separability
 
@@ -51,7 +53,7 @@ def test_lengths_without_comparisons_are_counted_as_none():
     assert "No comparison is there" in charts.lengths(lengths).alternative
     summary = stats.length_summary(run)
     assert summary["n"].tolist() == [0] and summary["better_tokens"].isna().all()
-    assert prose.counted(stats.counts(run), summary)["longer"] == "–"
+    assert data_says.counted(stats.counts(run), summary)["longer"] == "–"
 
 
 def test_no_comparison_is_a_note_and_no_row_is_missing():
@@ -62,16 +64,16 @@ def test_no_comparison_is_a_note_and_no_row_is_missing():
 
 def test_a_page_without_comparisons_names_no_best_head():
     run = make_run(np.ones((4, 8)))
-    told = prose.validity(stats.validity(run), stats.baselines(run), run)
+    told = validity_says.validity(stats.validity(run), stats.baselines(run), run)
     assert told[:2] == ["Of 8 heads: 8 undefined.", "No head gives a verdict: all comparisons tie."]
-    told = prose.validity(stats.validity(nothing()), stats.baselines(nothing()), nothing())
+    told = validity_says.validity(stats.validity(nothing()), stats.baselines(nothing()), nothing())
     assert not any("nan" in sentence or "longer" in sentence for sentence in told)
 
 
 def test_one_prompt_is_said_to_show_nothing_and_no_number_stands_for_it():
     run = make_run(PAIR)
-    told = prose.validity(stats.validity(run), stats.baselines(run), run)
-    assert "one prompt can't show any departure from one half" in told[0]
+    told = validity_says.validity(stats.validity(run), stats.baselines(run), run)
+    assert "no departure from one half would be found" in told[0]
     assert not any("nan" in sentence for sentence in told)
 
 

@@ -32,7 +32,10 @@ def test_many_fits_at_once_are_scikit_learns(c):
 def test_folds_keep_prompts_together_outside_and_inside():
     generator = np.random.default_rng(1)
     group = np.repeat(np.arange(30), 4)
-    for fold in probing.prepare(generator.standard_normal((120, 6)), group):
+    folds = probing.prepare(generator.standard_normal((120, 6)), group)
+    tested = np.concatenate([fold.outer.test_rows for fold in folds])
+    assert sorted(tested) == list(range(120))
+    for fold in folds:
         assert not set(group[fold.outer.fit_rows]) & set(group[fold.outer.test_rows])
         assert len(fold.inner) == probing.INNER
         for inner in fold.inner:

@@ -55,12 +55,42 @@ def test_rows_that_agree_within_a_prompt_count_as_one():
 
 
 def test_the_standard_error_is_the_cluster_robust_one():
-    # t = 2, 1, 3 of 3: p = 2/3, squares 0, 1, 1; the quarter pseudo-cluster of size 3, half
-    # won and half lost, adds ⅛·9·(p² + q²) at its own p = (6 + .375)/(9 + .75).
+    # t = 2, 1, 3 of 3: p = 2/3, squares 0, 1, 1; two eighths of a cluster of size 3, one won
+    # and one lost, add ⅛·9·(p² + q²) at its own p = (6 + .375)/(9 + .75).
     p = 6.375 / 9.75
     squares = sum((t - 3 * p) ** 2 for t in (2, 1, 3)) + 9 / 8 * (p**2 + (1 - p) ** 2)
     variance = 3.25 / 2.25 * squares / 9.75**2
     found = wilson(np.asarray([2.0, 1.0, 3.0]), np.full(3, 3.0))
+    assert found.se == pytest.approx(np.sqrt(variance))
+
+
+@pytest.mark.parametrize(
+    ("totals", "sizes", "effective"),
+    [
+        ((3, 2.5, 0, 1, 2), (3, 3, 1, 2, 2), None),
+        ((4, 4, 4, 4), (4, 4, 4, 4), 3),  # all won: G − 1
+        ((4, 0, 4, 4, 0), (4, 4, 4, 4, 4), 4),  # all unanimous
+        ((1, 1, 1, 1), (2, 2, 2, 2), 8),  # more alike than chance: no more than n
+        ((0, 0), (1, 100), 1),  # one prompt is nearly all: no less than 1
+    ],
+)
+def test_the_interval_is_the_formula_on_the_methods_page(totals, sizes, effective):
+    n, clusters = sum(sizes), len(sizes)
+    mean = n / clusters
+    whole = n + mean / 4
+    p = (sum(totals) + mean / 8) / whole
+    squares = sum((t - size * p) ** 2 for t, size in zip(totals, sizes, strict=True))
+    squares += mean**2 / 8 * (p**2 + (1 - p) ** 2)
+    variance = (clusters + 1 / 4) / (clusters + 1 / 4 - 1) * squares / whole**2
+    found_effective = min(max(p * (1 - p) / variance - 1 / 4, 1), n)
+    if effective is not None:
+        assert found_effective == pytest.approx(effective)
+    t, rate = stats.t.ppf(0.975, clusters - 1), sum(totals) / n
+    low, high = proportion_confint(
+        rate * found_effective, found_effective, alpha=2 * stats.norm.sf(t), method="wilson"
+    )
+    found = wilson(np.asarray(totals, float), np.asarray(sizes, float))
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-12)
     assert found.se == pytest.approx(np.sqrt(variance))
 
 

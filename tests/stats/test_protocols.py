@@ -320,3 +320,26 @@ def test_a_component_that_large_would_have_been_found():
         for seed in range(12)
     ]
     assert sum(found) >= 7
+
+
+# ---- Length ----
+
+
+def test_what_the_longer_response_wins_is_counted_by_hand_and_outside_the_family():
+    one = make_run(np.ones((8, 2)), tokens=[9, 1, 9, 1, 5, 5, 1, 9], name="llmbar")  # + + = −
+    other = make_run(np.ones((4, 2)), tokens=[1, 9, 1, 9], name="xstest")
+    table = protocols.longer([one, other])
+    assert table.columns.tolist() == list(protocols.MATRIX)
+    assert table["head"].tolist() == ["longer response"] * 2
+    assert table[["protocol", "kind", "n", "wins", "ties", "losses"]].values.tolist() == [
+        ["llmbar", "structured", 4, 2, 1, 1],
+        ["xstest", "structured", 2, 0, 0, 2],
+    ]
+    assert table["win_rate"].tolist() == [2.5 / 4, 0]
+    assert table[["p", "p_adjusted", "mde"]].isna().all(axis=None)
+
+
+def test_the_longer_response_has_a_row_for_each_subset_of_a_single_run():
+    run = make_run(np.ones((8, 1)), tokens=[9, 1] * 2 + [1, 9] * 2, subset=["x", "x", "y", "y"])
+    table = protocols.longer([run])
+    assert table[["protocol", "win_rate"]].values.tolist() == [["x", 1], ["y", 0]]

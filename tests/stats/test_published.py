@@ -210,6 +210,19 @@ def test_the_overlap_with_everything_is_the_size_of_the_other_set(figures):
     assert stats.clamped_overlap(figures) == (184_320, 0.1)
 
 
+def test_accuracies_where_looks_mislead_are_tested_over_all_subsets(figures):
+    table = stats.looks(figures)
+    helpful = table[table["model"] == "helpful"].set_index("subset")
+    assert helpful["wins"].tolist() == [26, 15, 16, 7] and helpful["n"].sum() == 319
+    # 16 or fewer of 47, twice
+    exact = 2 * sum(math.comb(47, k) for k in range(17)) / 2**47
+    assert helpful.loc["llmbar-adver-GPTOut", "p"] == pytest.approx(exact)
+    # Holm: the largest of four is left as it is, the smallest is four times its own
+    assert helpful.loc["llmbar-adver-GPTOut", "p_adjusted"] == pytest.approx(exact)
+    smallest = helpful.loc["llmbar-adver-neighbor"]
+    assert smallest["p_adjusted"] == pytest.approx(4 * smallest["p"])
+
+
 # ---- Runs and planted worlds ----
 
 
@@ -240,7 +253,34 @@ def test_unequal_and_cut_responses_are_counted(figures):
     tokens = [10, 10, 1020, 4, 30, 20, 7, 7]  # prompts have 10 tokens
     run = planted.make_run(np.arange(16.0).reshape(8, 2), tokens=tokens)
     table = stats.lengths(figures, [run])
-    assert table["cut"].tolist() == [1 / 8] and table["unequal"].tolist() == [0.5]
+    assert table["cut"].tolist() == [1 / 8]
+    assert table["better_longer"].tolist() == [0.5] and table["worse_longer"].tolist() == [0.0]
+
+
+def test_folds_that_part_a_prompt_know_its_answer():
+    """Both responses to a prompt have its state and its score, which nothing else tells."""
+    generator = np.random.default_rng(0)
+    state = np.repeat(generator.standard_normal((120, 60)), 2, axis=0)
+    score = np.repeat(generator.standard_normal((120, 1)), 2, axis=0)
+    noise = 1e-3 * generator.standard_normal(state.shape)
+    run = planted.make_run(score, heads=["h"], hidden=state + noise, name="d")
+    table = stats.folds_again([run]).iloc[0]
+    assert table["accuracy"] > 0.6
+    assert abs(table["held_out"] - 0.5) < 3 * 0.5 / math.sqrt(120)
+    assert list(stats.folds_again([run])) == ["dataset", "head", "accuracy", "held_out"]
+
+
+def test_where_prompts_have_nothing_in_common_folds_change_little():
+    world = planted.separability_world("absent", pairs=400)
+    table = stats.folds_again([world], components=6)
+    assert len(table) == 2
+    assert (table["accuracy"] - table["held_out"]).abs().max() < 0.03
+
+
+def test_runs_without_states_or_with_few_prompts_have_no_folds():
+    without = planted.make_run(np.arange(40.0)[:, None], hidden=np.full((40, 3), np.nan))
+    few = planted.separability_world("absent", pairs=4)
+    assert stats.folds_again([without, few]).empty and stats.folds_again([]).empty
 
 
 def test_planted_worlds_show_what_the_methods_do(figures):

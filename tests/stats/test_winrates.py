@@ -12,7 +12,7 @@ from lib.errors import DataError
 from lib.extraction.run import comparisons
 from lib.planted import make_run, validity_world
 from lib.stats import baselines, validity, validity_as_published
-from lib.stats.winrates import first_component, verdicts
+from lib.stats.winrates import first_component, tied, verdicts
 
 FOUND = ("strong", "tracks", "inverted")
 
@@ -412,3 +412,18 @@ def test_the_first_component_leaves_out_heads_without_values():
     scores[:, 1], scores[4, 2] = 7.0, np.nan
     assert np.corrcoef(first_component(scores), scores[:, 0])[0, 1] == pytest.approx(1)
     assert first_component(scores[:, 1:]) is None
+
+
+# Ties.
+
+
+def test_the_share_of_ties_by_hand():
+    gaps = np.array([[1.0, 0, np.nan], [0, 0, 1], [-1, 0, 1], [0, 0, 1]])
+    table = validity(run_of(gaps), draws=1)
+    share = table[table["subset"] == "all"].assign(share=tied)["share"]
+    assert share.tolist() == pytest.approx([2 / 4, 1, np.nan], nan_ok=True)
+
+
+def test_a_subset_of_nothing_has_no_share_of_ties():
+    table = pd.DataFrame({"ties": [np.nan, 0.0], "n": [0, 5]})
+    assert tied(table).tolist() == pytest.approx([np.nan, 0], nan_ok=True)
