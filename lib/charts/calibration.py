@@ -8,8 +8,7 @@ import pandas as pd
 
 from lib.calibration.checks import COLUMNS, tightest
 from lib.charts import theme
-from lib.charts.intervals import menu
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.render import Chart, inline, menu, plain, require
 
 STEP, NARROW_STEP = 44, 64  # px of a row
 GUTTER, RIGHT = 340, 62
@@ -147,7 +146,7 @@ def _layers(drawn: pd.DataFrame, groups: list) -> alt.TopLevelMixin:
     return (
         alt.layer(*layers, data=inline(drawn))
         .transform_filter("datum.group === group")
-        .add_params(*theme.parameters(), menu(groups, "group", "Analysis"))
+        .add_params(*theme.parameters(), menu("group", "Analysis", groups))
         .properties(
             width="container",
             height={"step": STEP},

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.render import Chart, inline, menu, nothing, plain, require
 from lib.stats.disentanglement import CLUSTER_COLUMNS, FACTOR_COLUMNS, KINDS, PAIR_COLUMNS
 
 STEP, NARROW_STEP = 26, 20  # px of a row of the matrix
@@ -18,35 +19,10 @@ WITHIN = "within items"
 KIND_NAMES = {"pooled": "pooled", "between": "between items", "within": WITHIN}
 
 
-def menu(name: str, title: str, labels: list[str]) -> alt.Parameter:
-    """A parameter that counts from 0, with a menu where there is a choice.
-
-    It opens on what happens within items, where that is among them: choices are made there.
-    """
-    start = labels.index(WITHIN) if WITHIN in labels else 0
-    if len(labels) < 2:
-        return alt.param(name=name, value=0)
-    bind = alt.binding_select(options=list(range(len(labels))), labels=labels, name=title)
-    return alt.param(name=name, value=start, bind=bind)
-
-
-def nothing(sentence: str, table: pd.DataFrame, name: str) -> Chart:
-    """A figure that says why there is none."""
-    text = (
-        alt.Chart(alt.InlineData(values=[{}]))
-        .mark_text(
-            align="left",
-            baseline="middle",
-            fontStyle="italic",
-            text=plain(sentence),
-            fill=theme.ink("muted"),
-            limit=alt.ExprRef("width"),
-        )
-        .encode(x=alt.value(0), y=alt.value(10))
-        .add_params(*theme.parameters())
-        .properties(width="container", height=20)
-    )
-    return Chart(text, alternative=sentence, data=table, name=name, height=40)
+def kinds_menu(kinds: Sequence[str]) -> alt.Parameter:
+    """A menu of kinds of correlation, opened within items where it may be: choices are there."""
+    names = [KIND_NAMES[kind] for kind in kinds]
+    return menu("kind", "Correlation", names, names.index(WITHIN) if WITHIN in names else 0)
 
 
 def heatmap(pairs: pd.DataFrame, clusters: pd.DataFrame) -> Chart:
@@ -85,9 +61,7 @@ def heatmap(pairs: pd.DataFrame, clusters: pd.DataFrame) -> Chart:
     titles["title"] = [f"{k + 1} {name}" for k, name in enumerate(titles["name"])]
     chart = (
         alt.layer(*_cells(cells, titles))
-        .add_params(
-            *theme.parameters(), menu("kind", "Correlation", [KIND_NAMES[kind] for kind in KINDS])
-        )
+        .add_params(*theme.parameters(), kinds_menu(KINDS))
         .properties(
             width="container",
             height=STEP * len(heads),
@@ -272,9 +246,7 @@ def scree(table: pd.DataFrame) -> Chart:
     ]
     chart = (
         alt.layer(*layers)
-        .add_params(
-            *theme.parameters(), menu("kind", "Correlation", [KIND_NAMES[kind] for kind in kinds])
-        )
+        .add_params(*theme.parameters(), kinds_menu(kinds))
         .properties(
             width="container",
             height=240,

@@ -68,6 +68,7 @@ def rules(table: pd.DataFrame) -> Chart:
         data=table,
         name="rules",
         what="Win rates of the gate and of fixed rules",
-        caption="Share of comparisons that each rule ranks as people did. Rules in grey are the "
-        "same for every prompt and were chosen on other prompts.",
+        caption="Share of comparisons that each rule ranks as the data set marks them. Rules in "
+        "grey are the same for every prompt; all but equal weights and length were chosen on other "
+        "prompts.",
     )

@@ -8,8 +8,8 @@ import altair as alt
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.disentanglement import KIND_NAMES, menu, nothing
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.disentanglement import KIND_NAMES, kinds_menu
+from lib.charts.render import Chart, inline, menu, nothing, plain, require
 
 GAUGE_COLUMNS = ("kind", "gauge", "rms_r", "rms_heads", "rms_backbone", "reading", "note")
 SPECTRUM_COLUMNS = ("kind", "gauge", "head", "other", "components", "added", "r", "variance")
@@ -56,9 +56,7 @@ def gauges(table: pd.DataFrame) -> Chart:
     )
     chart = (
         alt.layer(*_gauge_rows(long, order))
-        .add_params(
-            *theme.parameters(), menu("kind", "Correlation", [KIND_NAMES[kind] for kind in kinds])
-        )
+        .add_params(*theme.parameters(), kinds_menu(kinds))
         .properties(
             width="container",
             height=STEP * len(order),

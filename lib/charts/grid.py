@@ -1,7 +1,7 @@
 """What grids of heads by columns share: where a cell lies, and the names around it.
 
 The data have ``row`` and ``column`` from 0, ``title``, ``upper``, ``middle`` and ``lower`` (px),
-``name`` (the head's) and ``across`` (the column's).
+``name`` (the head's) and ``across`` (the column's); ``line`` (px) for a row set apart.
 """
 
 from __future__ import annotations
@@ -11,30 +11,45 @@ import altair as alt
 from lib.charts import theme
 
 LONG = 26  # characters of a column's name
+APART = 14  # px between the heads and what they are compared with
 UPPER, LOWER = alt.Y("upper:Q", scale=None, axis=None), alt.Y2("lower")
 MIDDLE = alt.Y("middle:Q", scale=None, axis=None)
 
 
-def head_names(gutter: int) -> alt.Chart:
+def head_names(gutter: int, only: str = "true", quiet: bool = False) -> alt.Chart:
     """Names of the heads, left of their rows; above them where the page is narrow.
 
     Parameters
     ----------
     gutter
         Room for them on a wide page, px.
+    only
+        An expression that tells which rows these are.
+    quiet
+        Are these no heads, but what heads are compared with?
     """
     return (
         alt.Chart()
-        .transform_filter("datum.column === 0")
+        .transform_filter(f"datum.column === 0 && {only}")
         .mark_text(
             align="left",
             baseline="middle",
             fontSize=theme.SIZE,
-            fontWeight=600,
-            fill=theme.ink("text"),
+            fontWeight=400 if quiet else 600,
+            fill=theme.ink("muted" if quiet else "text"),
             limit=alt.ExprRef(f"narrow ? width : {gutter - 10}"),
         )
         .encode(x=alt.value(0), y=alt.Y("title:Q", scale=None, axis=None), text="name:N")
+    )
+
+
+def apart(only: str) -> alt.Chart:
+    """A line between the heads and what they are compared with, right above its row."""
+    return (
+        alt.Chart()
+        .transform_filter(f"datum.column === 0 && {only}")
+        .mark_rule(stroke=theme.ink("rule"))
+        .encode(x=alt.value(0), x2=alt.value("width"), y=alt.Y("line:Q", scale=None, axis=None))
     )
 
 

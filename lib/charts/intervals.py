@@ -1,7 +1,8 @@
 """Rows of estimates with their intervals: the figure that several analyses share.
 
 One row a thing; its name at the left, its number at the right, a point with its interval
-between. A menu chooses the group where there are several.
+between, and maybe a grey tick for what it is compared with. A menu chooses the group where
+there are several.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.render import Chart, inline, menu, plain, require
 
 STEP, NARROW_STEP = 28, 46  # px of a row
 RIGHT = 64
@@ -32,6 +33,7 @@ def intervals(
     caption: str,
     what: str,
     domain: tuple[float, float] = (math.inf, -math.inf),
+    beside: str = "",
 ) -> Chart:
     """Draw rows of intervals.
 
@@ -51,13 +53,15 @@ def intervals(
         Of the alternative text: ``"Readout losses"``.
     domain
         The axis holds at least this.
+    beside
+        Name of what each row is compared with; its values stand in the column ``beside``.
 
     Raises
     ------
     DataError
         When a column is missing or there is no row.
     """
-    require(rows, COLUMNS, what)
+    require(rows, (*COLUMNS, "beside") if beside else COLUMNS, what)
     groups = list(dict.fromkeys(rows["group"]))
     names = list(dict.fromkeys(rows["name"]))
     drawn = pd.DataFrame(
@@ -68,12 +72,13 @@ def intervals(
             **{part: rows[part].astype(float).round(5) for part in ("value", "low", "high")},
             "note": rows["note"].fillna("").map(plain),
             "tone": rows.get("tone", "better"),
+            **({"beside": rows["beside"].astype(float).round(5)} if beside else {}),
         }
     ).replace([np.inf, -np.inf], np.nan)
     order = list(range(len(names)))
     return Chart(
-        _layers(drawn, order, groups, title, reference, domain),
-        alternative=_in_words(rows[rows["group"] == groups[0]], groups, what),
+        _layers(drawn, order, groups, title, reference, domain, beside),
+        alternative=_in_words(rows[rows["group"] == groups[0]], groups, what, beside),
         data=data,
         name=name,
         caption=caption,
@@ -81,9 +86,9 @@ def intervals(
     )
 
 
-def _layers(drawn, order, groups, title, reference, domain) -> alt.TopLevelMixin:
+def _layers(drawn, order, groups, title, reference, domain, beside) -> alt.TopLevelMixin:
     gutter = int(min(270, max(110, 7.2 * drawn["name"].map(len).max() + 16)))
-    shown = drawn[["value", "low", "high"]].to_numpy(float)
+    shown = drawn[["value", "low", "high", *(["beside"] if beside else [])]].to_numpy(float)
     shown = shown[np.isfinite(shown)]
     low = min([reference, domain[0], *shown])
     high = max([reference, domain[1], *shown])
@@ -103,6 +108,11 @@ def _layers(drawn, order, groups, title, reference, domain) -> alt.TopLevelMixin
     untold = base.transform_filter("!isValid(datum.value)")
     word = {"baseline": "middle", "yOffset": WORDS, "fontSize": theme.SIZE}
     limit = alt.ExprRef(f"narrow ? width - {RIGHT + 4} : {gutter - 14}")
+    other = [
+        base.transform_filter("isValid(datum.beside)")
+        .mark_tick(color=theme.ink("baseline"), thickness=2, height=16, yOffset=LINE, opacity=1)
+        .encode(x=alt.X("beside:Q"), y=ROW)
+    ]
     layers = [
         alt.Chart(alt.InlineData(values=[{}]))
         .mark_rule(stroke=theme.ink("muted"))
@@ -110,6 +120,7 @@ def _layers(drawn, order, groups, title, reference, domain) -> alt.TopLevelMixin
         base.mark_rule(stroke=theme.ink("hairline"), yOffset=theme.either(23, 14)).encode(
             x=alt.value(0), x2=alt.value("width"), y=band
         ),
+        *(other if beside else []),
         base.mark_rule(strokeWidth=2.5, strokeCap="round", yOffset=LINE).encode(
             x=alt.X("low:Q"), x2="high:Q", y=ROW, stroke=stroke
         ),
@@ -136,6 +147,7 @@ def _layers(drawn, order, groups, title, reference, domain) -> alt.TopLevelMixin
                 alt.Tooltip("name:N"),
                 alt.Tooltip("number:N", title=title),
                 alt.Tooltip("interval:N"),
+                *([alt.Tooltip("compared:N", title=beside)] if beside else []),
                 alt.Tooltip("note:N"),
             ],
         ),
@@ -147,8 +159,9 @@ def _layers(drawn, order, groups, title, reference, domain) -> alt.TopLevelMixin
             number="isValid(datum.value) ? format(datum.value, '.3f') : '–'",
             interval="isValid(datum.low) ? format(datum.low, '.3f') + ' to ' + "
             "format(datum.high, '.3f') : '–'",
+            **({"compared": _COMPARED} if beside else {}),
         )
-        .add_params(*theme.parameters(), menu(groups, "group", "Subset"))
+        .add_params(*theme.parameters(), menu("group", "Subset", groups))
         .properties(
             width="container",
             height=STEP * len(order),
@@ -158,16 +171,10 @@ def _layers(drawn, order, groups, title, reference, domain) -> alt.TopLevelMixin
     )
 
 
-def menu(choices: list[str], parameter: str, label: str) -> alt.Parameter:
-    """A menu that sets a parameter to the number of a choice; none for a single one."""
-    if len(choices) == 1:
-        return alt.param(name=parameter, value=0)
-    labels = [plain(choice) for choice in choices]
-    bind = alt.binding_select(options=list(range(len(choices))), labels=labels, name=label)
-    return alt.param(name=parameter, value=0, bind=bind)
+_COMPARED = "isValid(datum.beside) ? format(datum.beside, '.3f') : '–'"
 
 
-def _in_words(rows: pd.DataFrame, groups: list, what: str) -> str:
+def _in_words(rows: pd.DataFrame, groups: list, what: str, beside: str) -> str:
     told = []
     for row in rows.itertuples():
         if not np.isfinite(row.value):
@@ -176,5 +183,7 @@ def _in_words(rows: pd.DataFrame, groups: list, what: str) -> str:
             told.append(f"{plain(row.name)} {row.value:.3f} [{row.low:.3f}, {row.high:.3f}]")
         else:
             told.append(f"{plain(row.name)} {row.value:.3f}")
+        if beside and np.isfinite(row.beside):
+            told[-1] += f" ({beside} {row.beside:.3f})"
     parts = f" A menu chooses among {len(groups)} groups." if len(groups) > 1 else ""
     return f"{what} on {plain(groups[0])}: {'; '.join(told)}.{parts}"

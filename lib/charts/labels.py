@@ -13,7 +13,7 @@ import altair as alt
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.grid import LONG, LOWER, MIDDLE, UPPER, column_names, head_names
+from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
 from lib.charts.render import Chart, inline, plain, require
 
 COLUMNS = ("head", "criterion", "n", "prompts", "win_rate", "low", "high", "claims", "claimed")
@@ -66,16 +66,24 @@ def _claimed_first(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def heatmap(table: pd.DataFrame, column: str, order: list[str]) -> alt.TopLevelMixin:
+def heatmap(
+    table: pd.DataFrame, column: str, order: list[str], below: pd.DataFrame | None = None
+) -> alt.TopLevelMixin:
     """The drawing: heads down, ``column`` across in the given order.
 
     ``table`` has ``head``, ``column``, ``n``, ``prompts``, ``win_rate``, ``low``, ``high``,
-    ``note`` and maybe ``claimed``. Cells are keyed by numbers, since names may clash.
+    ``note`` and maybe ``claimed``. Cells are keyed by numbers, since names may clash. ``below``
+    has the same columns: one row set apart from the heads, without their colours.
     """
     heads = list(dict.fromkeys(table["head"]))
+    row, rows, height = table["head"].map(heads.index), len(heads), 0
+    if below is not None:
+        row = pd.concat([row, pd.Series(rows, below.index)], ignore_index=True)
+        table = pd.concat([table, below], ignore_index=True)
+        rows, height = rows + 1, APART
     drawn = pd.DataFrame(
         {
-            "row": table["head"].map(heads.index),
+            "row": row,
             "column": table[column].map(order.index),
             "name": table["head"].map(plain),
             "across": table[column].map(plain),
@@ -104,28 +112,33 @@ def heatmap(table: pd.DataFrame, column: str, order: list[str]) -> alt.TopLevelM
     )
     top = f"(narrow ? {narrow_top} : {wide_top})"
     step = f"(narrow ? {NARROW_STEP} : {STEP})"
+    own, other = f"datum.row < {len(heads)}", f"datum.row === {len(heads)}"
+    start = f"{top} + datum.row * {step} + ({other} ? {height} : 0)"
     places = {
-        "upper": f"{top} + datum.row * {step} + (narrow ? {NAME} : 1)",
-        "lower": f"{top} + (datum.row + 1) * {step} - 1",
+        "upper": f"{start} + (narrow ? {NAME} : 1)",
+        "lower": f"{start} + {step} - 1",
         "middle": "(datum.upper + datum.lower) / 2",
-        "title": f"narrow ? {top} + datum.row * {step} + 9 : datum.middle",
+        "title": f"narrow ? {start} + 9 : datum.middle",
+        "line": f"{start} - {APART / 2}",
         **_TEXTS,
     }
     layers = [
-        *_cells(x, len(order)),
-        head_names(gutter),
+        *_cells(x, len(order), own),
+        head_names(gutter, own),
         column_names(x, wide_top, narrow_top),
         _touch(x, column),
     ]
+    if below is not None:
+        layers += [apart(other), head_names(gutter, other, quiet=True)]
     return (
         alt.layer(*layers, data=inline(drawn))
         .transform_calculate(**places)
         .add_params(*theme.parameters())
         .properties(
             width="container",
-            height=wide_top + STEP * len(heads),
+            height=wide_top + STEP * rows + height,
             autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": narrow_top + NARROW_STEP * len(heads)}},
+            usermeta={"narrow": {"height": narrow_top + NARROW_STEP * rows + height}},
         )
     )
 
@@ -145,8 +158,8 @@ def heat() -> alt.Scale:
     return alt.Scale(domain=list(ENDS), range=colours, clamp=True, interpolate="rgb")
 
 
-def _cells(x, count: int) -> list[alt.Chart]:
-    known = alt.Chart().transform_filter("isValid(datum.rate)")
+def _cells(x, count: int, coloured: str) -> list[alt.Chart]:
+    known = alt.Chart().transform_filter(f"isValid(datum.rate) && {coloured}")
     own = alt.Chart().transform_filter("datum.own === 1")
     size = theme.either(theme.SMALL if count <= 10 else 9, theme.SIZE if count <= 14 else 10)
     return [

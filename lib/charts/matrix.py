@@ -3,7 +3,8 @@
 ``matrix`` draws; a cell leads to the page that gave its verdict. ``listing`` is the same as a
 table of links, for those who use a keyboard or hear the page. Addresses start at the site's
 root; ``book/_static/charts.js`` makes them right for the page that shows them, so both may
-stand on any page.
+stand on any page. Both may end with a row for what the longer response alone wins, set apart
+from the heads and without a verdict.
 """
 
 from __future__ import annotations
@@ -12,22 +13,23 @@ import os
 from urllib.parse import quote
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.disentanglement import nothing
-from lib.charts.grid import LONG, LOWER, MIDDLE, UPPER, column_names, head_names
-from lib.charts.intervals import menu
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
+from lib.charts.render import Chart, inline, menu, nothing, plain, require
 from lib.report import Html, escape
-from lib.stats.winrates import ALL
-from lib.summary.scorecards import CELLS
+from lib.stats.winrates import ALL, LONGER
+from lib.summary.scorecards import CELLS, LENGTHS
 from lib.summary.tables import NOT_RUN
 
+DRAWN = tuple(name for name in CELLS if name != "p")
 WHOLE = "whole datasets"  # the first choice of the menu
 CROWDED = 10  # columns above which a cell has its mark above its number in wide containers too
 FULL = 16  # columns above which a phone's cells have room for the mark alone
 ROW, TALL_ROW, NARROW_ROW, NAME = 30, 38, 56, 18  # px; a narrow row has its name above
+NO_HEAD = "baseline"  # in the column of verdicts, for a row that has none
 SHORT = 18  # characters of a column's name
 TOLD = 40  # heads in the alternative text
 
@@ -39,38 +41,63 @@ CAPTION = (
     "datasets; the menu shows its criteria. Point at a cell for its interval; click it for the "
     "page. Each verdict is corrected within its own page."
 )
+BASELINE = (
+    " Below the heads, the share that the longer response alone wins: a head that goes up and down "
+    "with it may read nothing but length."
+)
 
 
-def matrix(table: pd.DataFrame) -> Chart:
+def matrix(table: pd.DataFrame, longer: pd.DataFrame | None = None) -> Chart:
     """Heat map of verdicts; a menu chooses whole datasets or the subsets of one.
 
     Parameters
     ----------
     table
         As ``lib.summary.matrix`` returns it.
+    longer
+        As ``lib.summary.longer`` returns it: a row below the heads.
 
     Raises
     ------
     DataError
         When a column is missing.
     """
-    require(table.reindex(range(1)) if table.empty else table, CELLS, "verdicts")
+    require(table.reindex(range(1)) if table.empty else table, DRAWN, "verdicts")
     if table.empty:
         return nothing("No validity page was executed: there are no verdicts.", table, "matrix")
     heads = list(dict.fromkeys(table["head"]))
+    if longer is None or longer.empty:
+        below = None
+    else:
+        require(longer, LENGTHS, "the longer response")
+        below = longer.assign(head=LONGER, verdict=NO_HEAD).reindex(columns=list(DRAWN))
     views = _views(table)
     drawn = pd.concat(
-        [_cells(rows, heads, column).assign(part=k) for k, (_, column, rows) in enumerate(views)],
+        [
+            _cells(rows, heads, column, _beside(rows, below)).assign(part=k)
+            for k, (_, column, rows) in enumerate(views)
+        ],
         ignore_index=True,
     )
     return Chart(
         _drawing(drawn, len(heads), [label for label, _, _ in views]),
-        alternative=_in_words(table, heads),
-        data=table,
+        alternative=_in_words(table, heads, below),
+        data=table if below is None else pd.concat([table, below], ignore_index=True),
         name="matrix",
-        caption=CAPTION,
+        caption=CAPTION + (BASELINE if below is not None else ""),
         height=ROW * len(heads) + 150,
     )
+
+
+def _beside(rows: pd.DataFrame, below: pd.DataFrame | None) -> pd.DataFrame | None:
+    """The baseline on every dataset and subset of a view, whether it was computed there or not."""
+    if below is None:
+        return None
+    keys = ["dataset", "subset"]
+    places = rows[[*keys, "page"]].drop_duplicates(keys)
+    found = places.merge(below.drop(columns="page"), on=keys, how="left")
+    always = {"head": LONGER, "verdict": NO_HEAD}
+    return found.fillna({"n": 0, "note": NOT_RUN}).assign(**always)
 
 
 def _views(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
@@ -83,14 +110,21 @@ def _views(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     return views
 
 
-def _cells(rows: pd.DataFrame, heads: list[str], column: str) -> pd.DataFrame:
+def _cells(
+    rows: pd.DataFrame, heads: list[str], column: str, below: pd.DataFrame | None
+) -> pd.DataFrame:
     """One record a cell, keyed by numbers since names may clash."""
     across = list(dict.fromkeys(rows[column]))
+    row = rows["head"].map(heads.index)
+    if below is not None:
+        row = pd.concat([row, pd.Series(len(heads), below.index)], ignore_index=True)
+        rows = pd.concat([rows, below], ignore_index=True)
     short = dict(zip(across, _short(across), strict=True))
     glyphs = {name: mark.glyph for name, mark in theme.VERDICTS.items()} | {NOT_RUN: "–"}
+    way = np.select([rows["win_rate"] > 0.5, rows["win_rate"] < 0.5], ["↑", "↓"], "–")
     return pd.DataFrame(
         {
-            "row": rows["head"].map(heads.index),
+            "row": row,
             "column": rows[column].map(across.index),
             "name": rows["head"].map(plain),
             "across": rows[column].map(lambda text: plain(text, LONG)),
@@ -98,14 +132,14 @@ def _cells(rows: pd.DataFrame, heads: list[str], column: str) -> pd.DataFrame:
             "protocol": rows["dataset"].map(plain),
             "subset": rows["subset"].map(plain),
             "verdict": rows["verdict"],
-            "glyph": rows["verdict"].map(glyphs),
+            "glyph": rows["verdict"].map(glyphs).fillna(pd.Series(way, rows.index)),
             "n": rows["n"].astype(int),
             "rate": rows["win_rate"].round(5),
             "low": rows["low"].round(5),
             "high": rows["high"].round(5),
             "p": rows["p_adjusted"].round(5),
             "mde": rows["mde"].round(5),
-            "note": rows["note"].map(plain),
+            "note": rows["note"].fillna("").map(plain),
             "page": rows["page"],
         }
     )
@@ -129,12 +163,15 @@ _TEXTS = {
     "note_text": "datum.note || '–'",
     "link": "datum.page ? root + datum.page : ''",
 }
+_HEADS, _OTHER = f"datum.verdict !== '{NO_HEAD}'", f"datum.verdict === '{NO_HEAD}'"
 _SOLID = [name for name, mark in theme.VERDICTS.items() if not mark.hollow and name != "undefined"]
 _IS_SOLID = f"indexof({_SOLID}, datum.verdict) >= 0"
 
 
 def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevelMixin:
     columns = int(drawn["column"].max()) + 1
+    below = bool((drawn["verdict"] == NO_HEAD).any())
+    more = (heads + 1, APART) if below else (heads, 0)
     stacked = columns > CROWDED
     row = TALL_ROW if stacked else ROW
     longest, shortest = drawn["across"].map(len).max(), drawn["short"].map(len).max()
@@ -154,22 +191,27 @@ def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevel
     together = (
         "!datum.number ? datum.glyph : "
         f"(narrow && {str(columns > FULL).lower()}) ? datum.glyph : "
+        f"{_OTHER} ? datum.number : "
         f"(narrow || {str(stacked).lower()}) ? [datum.glyph, datum.number] : "
         "datum.glyph + ' ' + datum.number"
     )
+    start = f"{top} + datum.row * {step} + ({_OTHER} ? {APART} : 0)"
     places = {
-        "upper": f"{top} + datum.row * {step} + (narrow ? {NAME} : 1)",
-        "lower": f"{top} + (datum.row + 1) * {step} - 1",
+        "upper": f"{start} + (narrow ? {NAME} : 1)",
+        "lower": f"{start} + {step} - 1",
         "middle": "(datum.upper + datum.lower) / 2 - (isArray(datum.words) ? 7 : 0)",
-        "title": f"{top} + datum.row * {step} + (narrow ? 9 : {row / 2})",
+        "title": f"{start} + (narrow ? 9 : {row / 2})",
+        "line": f"{start} - {APART / 2}",
     }
     layers = [
         *_colours(x),
         _words(x, columns, stacked),
-        head_names(gutter),
+        head_names(gutter, _HEADS),
         column_names(x, wide_top, narrow_top, short=True),
         _touch(x),
     ]
+    if below:
+        layers += [apart(_OTHER), head_names(gutter, _OTHER, quiet=True), _touch_other(x)]
     return (
         alt.layer(*layers, data=inline(drawn))
         .transform_filter("datum.part === part")
@@ -179,20 +221,20 @@ def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevel
         .add_params(
             *theme.parameters(),
             alt.param(name="root", value=""),  # set by the site
-            menu(labels, "part", "Columns"),
+            menu("part", "Columns", labels),
         )
         .properties(
             width="container",
-            height=wide_top + row * heads,
+            height=wide_top + row * more[0] + more[1],
             autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": narrow_top + NARROW_ROW * heads}},
+            usermeta={"narrow": {"height": narrow_top + NARROW_ROW * more[0] + more[1]}},
         )
     )
 
 
 def _colours(x) -> list[alt.Chart]:
     """Cells: filled by what was found, outlined where nothing was, empty where nothing ran."""
-    known = alt.Chart().transform_filter(f"datum.verdict !== '{NOT_RUN}'")
+    known = alt.Chart().transform_filter(f"datum.verdict !== '{NOT_RUN}' && {_HEADS}")
     fill = alt.Scale(
         domain=list(theme.VERDICTS),
         range=[theme.ink(name if name in _SOLID else "band") for name in theme.VERDICTS],
@@ -237,13 +279,33 @@ def _touch(x) -> alt.Chart:
     ]
     return (
         alt.Chart()
+        .transform_filter(_HEADS)
         .mark_rect(fill="transparent")
         .properties(name="touch_heads")
         .encode(x=x, y=UPPER, y2=LOWER, tooltip=tooltip, href="link:N")
     )
 
 
-def _in_words(table: pd.DataFrame, heads: list[str]) -> str:
+def _touch_other(x) -> alt.Chart:
+    tooltip = [
+        alt.Tooltip("name:N", title="baseline"),
+        alt.Tooltip("protocol:N"),
+        alt.Tooltip("subset:N"),
+        alt.Tooltip("precise:N", title="win rate"),
+        alt.Tooltip("interval:N"),
+        alt.Tooltip("n_text:N", title="comparisons"),
+        alt.Tooltip("note_text:N", title="note"),
+    ]
+    return (
+        alt.Chart()
+        .transform_filter(_OTHER)
+        .mark_rect(fill="transparent")
+        .properties(name="touch_others")
+        .encode(x=x, y=UPPER, y2=LOWER, tooltip=tooltip, href="link:N")
+    )
+
+
+def _in_words(table: pd.DataFrame, heads: list[str], below: pd.DataFrame | None = None) -> str:
     overall = table[table["subset"] == ALL]
     told = []
     for head in heads[:TOLD]:
@@ -256,6 +318,10 @@ def _in_words(table: pd.DataFrame, heads: list[str]) -> str:
     if len(heads) > TOLD:
         told.append(f"and {len(heads) - TOLD} more heads")
     subsets = table.loc[table["subset"] != ALL, "dataset"].unique()
+    if below is not None:
+        known = below[(below["subset"] == ALL) & below["win_rate"].notna()]
+        where = [f"{row.win_rate:.2f} on {plain(row.dataset)}" for row in known.itertuples()]
+        told += [f"For comparison, the longer response wins {', '.join(where)}"] if where else []
     if overall.empty:
         told = [f"By criterion only: {', '.join(map(plain, subsets))}"]
     return (
@@ -264,7 +330,7 @@ def _in_words(table: pd.DataFrame, heads: list[str]) -> str:
     )
 
 
-def listing(table: pd.DataFrame, folder: str = "") -> Html:
+def listing(table: pd.DataFrame, folder: str = "", longer: pd.DataFrame | None = None) -> Html:
     """The matrix as a folded table: a row a head, a column a protocol, each verdict a link.
 
     Parameters
@@ -274,6 +340,8 @@ def listing(table: pd.DataFrame, folder: str = "") -> Html:
     folder
         Of the page that shows it, from the site's root: links work without scripts there.
         Elsewhere the site's script makes them right.
+    longer
+        As ``lib.summary.longer`` returns it: the table's foot.
     """
     overall = table[table["subset"] == ALL]
     if overall.empty:
@@ -288,17 +356,30 @@ def listing(table: pd.DataFrame, folder: str = "") -> Html:
     return Html(
         "<details><summary>The same as a table with links</summary>"
         '<div class="table-scroll mathjax_ignore" tabindex="0"><table class="result">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+        f"{_foot(longer, datasets, folder)}</table></div></details>"
     )
+
+
+def _foot(longer: pd.DataFrame | None, datasets: list[str], folder: str) -> str:
+    """A last row for the longer response, without verdicts."""
+    if longer is None or longer.empty:
+        return ""
+    own = longer[longer["subset"] == ALL]
+    cells = {row.dataset: _linked(row, folder) for row in own.itertuples()}
+    row = "".join(f"<td>{cells.get(dataset, '–')}</td>" for dataset in datasets)
+    return f'<tfoot><tr><th scope="row">{LONGER}</th>{row}</tr></tfoot>'
 
 
 def _linked(row, folder: str) -> str:
     number = f"{row.win_rate:.2f}" if pd.notna(row.win_rate) else ""
-    verdict = escape(row.verdict)
-    chip = (
-        f'{number}<span class="verdict verdict-{verdict.replace(" ", "-")}" '
-        f'style="margin-left: 0.4em">{verdict}</span>'  # a space would be underlined
-    )
+    chip = number or "–"
+    if hasattr(row, "verdict"):
+        verdict = escape(row.verdict)
+        chip = (
+            f'{number}<span class="verdict verdict-{verdict.replace(" ", "-")}" '
+            f'style="margin-left: 0.4em">{verdict}</span>'  # a space would be underlined
+        )
     if not row.page:
         return chip
     page = escape(row.page)

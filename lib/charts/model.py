@@ -6,9 +6,8 @@ import altair as alt
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.disentanglement import nothing
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.render import Chart, inline, nothing, plain, require
 from lib.errors import DataError
 
 CELL, NARROW_CELL = 30, 24  # px

@@ -15,13 +15,21 @@ CAPTION = (
 )
 
 
-def protocols(table: pd.DataFrame) -> Chart:
+BASELINE = (
+    " Below the heads, without colour: the share that the longer response alone wins, which a "
+    "head that reads nothing but length wins too."
+)
+
+
+def protocols(table: pd.DataFrame, longer: pd.DataFrame | None = None) -> Chart:
     """Heat map of heads and protocols, kinds of protocol side by side.
 
     Parameters
     ----------
     table
         As ``lib.stats.protocols.protocol_matrix`` returns it.
+    longer
+        As ``lib.stats.protocols.longer`` returns it for the same runs: a row below the heads.
 
     Raises
     ------
@@ -32,17 +40,21 @@ def protocols(table: pd.DataFrame) -> Chart:
     kinds = list(dict.fromkeys(table["kind"]))
     found = table.drop_duplicates("protocol")
     order = found.sort_values("kind", key=lambda kind: kind.map(kinds.index), kind="stable")
+    data = table
+    if longer is not None:
+        require(longer, COLUMNS, "the longer response")
+        data = pd.concat([table, longer.dropna(axis="columns", how="all")], ignore_index=True)
     return Chart(
-        heatmap(table, "protocol", order["protocol"].tolist()),
-        alternative=_in_words(table),
-        data=table,
+        heatmap(table, "protocol", order["protocol"].tolist(), longer),
+        alternative=_in_words(table, longer),
+        data=data,
         name="protocols",
-        caption=CAPTION,
+        caption=CAPTION + (BASELINE if longer is not None else ""),
         height=STEP * table["head"].nunique() + 120,
     )
 
 
-def _in_words(table: pd.DataFrame) -> str:
+def _in_words(table: pd.DataFrame, longer: pd.DataFrame | None) -> str:
     told = []
     groups = list(table.groupby("head", sort=False))
     for head, rows in groups[:TOLD]:
@@ -57,6 +69,9 @@ def _in_words(table: pd.DataFrame) -> str:
         )
     if len(groups) > TOLD:
         told.append(f"and {len(groups) - TOLD} more")
+    if longer is not None:
+        where = [f"{cell(row)} on {plain(row.protocol)}" for row in longer.itertuples()]
+        told.append(f"for comparison, the longer response wins {', '.join(where)}")
     return (
         f"Win rates by head and protocol, {len(groups)} by {table['protocol'].nunique()}. "
         f"{'; '.join(told)}."

@@ -14,7 +14,7 @@ import html
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -160,6 +160,46 @@ def inline(frame: pd.DataFrame) -> alt.InlineData:
     numbers = {c for c in frame.columns if pd.api.types.is_numeric_dtype(frame[c])}
     parse = {c: "number" if c in numbers else "string" for c in frame.columns}
     return alt.InlineData(values=text.getvalue(), format={"type": "csv", "parse": parse})
+
+
+def nothing(sentence: str, table: pd.DataFrame, name: str) -> Chart:
+    """A figure that says why there is none."""
+    text = (
+        alt.Chart(alt.InlineData(values=[{}]))
+        .mark_text(
+            align="left",
+            baseline="middle",
+            fontStyle="italic",
+            text=plain(sentence),
+            fill=theme.ink("muted"),
+            limit=alt.ExprRef("width"),
+        )
+        .encode(x=alt.value(0), y=alt.value(10))
+        .add_params(*theme.parameters())
+        .properties(width="container", height=20)
+    )
+    return Chart(text, alternative=sentence, data=table, name=name, height=40)
+
+
+def menu(name: str, title: str, choices: Sequence[str], start: int = 0) -> alt.Parameter:
+    """A parameter that holds the number of a choice, with a menu where there is one to make.
+
+    Parameters
+    ----------
+    name
+        Of the parameter.
+    title
+        Written before the menu.
+    choices
+        In order; from models and data, so they are shown as ``plain`` shows them.
+    start
+        The number that it opens on.
+    """
+    if len(choices) < 2:
+        return alt.param(name=name, value=0)
+    labels = [plain(choice) for choice in choices]
+    bind = alt.binding_select(options=list(range(len(choices))), labels=labels, name=title)
+    return alt.param(name=name, value=start, bind=bind)
 
 
 def require(table: pd.DataFrame, columns: Iterable[str], what: str) -> None:

@@ -122,8 +122,8 @@ def probes(table: pd.DataFrame) -> Chart:
         data=table,
         name="probes",
         what="Concept probes",
-        caption="Share of comparisons that a linear probe of the state ranks as people did, on "
-        "prompts it never saw; grey: the same probe on length alone.",
+        caption="Share of comparisons that a linear probe of the state ranks as the data set "
+        "marks them, on prompts it never saw; grey: the same probe on length alone.",
     )
 
 

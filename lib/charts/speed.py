@@ -6,8 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.disentanglement import nothing
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.render import Chart, inline, nothing, plain, require
 from lib.summary.benches import WAYS
 
 STEP, NARROW_STEP = 28, 46  # px of a row

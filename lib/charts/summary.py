@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from lib.charts.disentanglement import nothing
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, plain, require
+from lib.charts.render import Chart, nothing, plain, require
+from lib.stats.winrates import LONGER
 from lib.summary.comparing import DIFFERENCES, SCORES
 
 TONES = ("better", "worse", "baseline")
@@ -40,6 +40,7 @@ def scores(table: pd.DataFrame) -> Chart:
             "high": table["high"],
             "note": table["note"],
             "tone": [TONES[models.index(model) % len(TONES)] for model in table["model"]],
+            "beside": table["longer"].astype(float),
         }
     )
     return intervals(
@@ -50,10 +51,12 @@ def scores(table: pd.DataFrame) -> Chart:
         data=table,
         name="scores",
         what="Win rates of the models' scores",
+        beside=LONGER,
         caption="Share of all comparisons of a dataset that the model's one score ranks as "
-        "people did, ties counted half, with its interval. Models were not audited on the same "
-        "comparisons where each trained on others, so intervals that overlap decide nothing; the "
-        "paired differences do.",
+        "that dataset marks them, ties counted half, with its interval. Models were not audited "
+        "on the same comparisons where each trained on others, so intervals that overlap decide "
+        "nothing; the paired differences do. Grey tick: the share that the longer response alone "
+        "wins on the same comparisons.",
     )
 
 

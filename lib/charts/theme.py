@@ -4,7 +4,7 @@ Colours come in pairs, for the light and the dark site. A chart names a role (``
 the site says which of the pair applies: each spec carries two parameters, ``dark`` and
 ``narrow``, that ``book/_static/charts.js`` sets when it draws.
 
-Blue means that a head goes with people, vermilion that it goes against them, grey that
+Blue means that a head goes with the labels, vermilion that it goes against them, grey that
 nothing was found; shape and the verdict's name say the same without colour.
 """
 

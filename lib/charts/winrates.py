@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.render import Chart, inline, menu, plain, require
 from lib.errors import DataError
 from lib.stats.winrates import ALL, CHANCE, STRONG
 
@@ -122,7 +122,7 @@ def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str]) -> alt.Top
         # a title has no subset: it belongs to all
         .transform_filter("datum.kind === 'title' || datum.subset === subset")
         .transform_calculate(**_TEXTS)
-        .add_params(*theme.parameters(), _menu(subsets))
+        .add_params(*theme.parameters(), menu("subset", "Subset", subsets))
         .properties(
             width="container",
             height=STEP * len(order),
@@ -276,14 +276,6 @@ def _touch(heads, others) -> list[alt.Chart]:
             (others, "touch_others", below),
         )
     ]
-
-
-def _menu(subsets: list[str]) -> alt.Parameter:
-    if len(subsets) == 1:
-        return alt.param(name="subset", value=0)
-    labels = [plain(subset) for subset in subsets]
-    menu = alt.binding_select(options=list(range(len(subsets))), labels=labels, name="Subset")
-    return alt.param(name="subset", value=0, bind=menu)
 
 
 def _domain(rows: pd.DataFrame) -> tuple[float, float]:

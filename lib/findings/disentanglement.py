@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
+from lib.findings import words
 from lib.stats.disentanglement import KINDS, PUBLISHED, THRESHOLD
 
+MOST = 3  # pairs named
 _LEVEL = {"pooled": "pooled", "between": "between items", "within": "within items"}
 
 
@@ -98,7 +100,7 @@ def _groups(clusters: pd.DataFrame) -> list[str]:
 
 
 def _reversed(pairs: pd.DataFrame) -> list[str]:
-    """Pairs whose intervals lie on opposite sides of 0 between and within items."""
+    """Pairs whose intervals lie on opposite sides of 0 between and within items; no test."""
     wide = pairs.pivot(index=["head", "other"], columns="kind", values=["low", "high"])
     between, within = (
         {end: wide[(end, kind)] for end in ("low", "high")} for kind in ("between", "within")
@@ -108,12 +110,13 @@ def _reversed(pairs: pd.DataFrame) -> list[str]:
     )
     if not opposite.any():
         return []
-    names = ["{} and {}".format(*pair) for pair in wide.index[opposite][:3]]
-    more = int(opposite.sum()) - len(names)
-    rest = f" and {more} more" if more else ""
+    names = ["{} and {}".format(*pair) for pair in wide.index[opposite]]
+    both = int((between["low"].notna() & within["low"].notna()).sum())
     return [
-        f"{int(opposite.sum())} pairs have opposite signs between and within items: "
-        f"{'; '.join(names)}{rest}."
+        f"Of {words.count(both, 'pair')} with an interval between and within items {len(names)} "
+        f"{'has' if len(names) == 1 else 'have'} opposite signs in these two intervals: "
+        f"{words.listed(names, MOST, '; ')}. Intervals are each pair's own and not corrected, so "
+        "this is a description and no test."
     ]
 
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from lib.findings import words
 from lib.stats.gating import GATE, NO_GATE
 from lib.stats.winrates import ALL
 
 MOST = 6  # sentences of one sort
+TAKEN = 0.005  # share of the removed head, of either sign, from which it counts as taken out
 
 
 def takeaways(
@@ -40,7 +42,7 @@ def _identity(row: Any) -> list[str]:
 def _weighs(table: pd.DataFrame) -> list[str]:
     overall = table[(table["subset"] == ALL) & table["mean"].notna()]
     if overall.empty:
-        return [f"Coefficients can't be told: {_notes(table['note'])}."]
+        return [f"Coefficients can't be told: {words.reasons(table['note'])}."]
     most = overall.loc[overall["mean"].idxmax()]
     told = [
         f"The head with the largest mean coefficient is {most['head']} ({most['mean']:.3f}, "
@@ -73,7 +75,7 @@ def gains(rules: pd.DataFrame) -> list[str]:
         return [f"The gate can't be compared with fixed rules: {gate['note']}."]
     told = [
         f"The gate ranks {gate['win_rate']:.3f} [{gate['low']:.3f}, {gate['high']:.3f}] of "
-        f"{gate['n']} comparisons as people did."
+        f"{gate['n']} comparisons as the data set marks them."
     ]
     for rule, row in overall.drop(GATE).iterrows():
         named = f"{rule} ({row['chosen']})" if row["chosen"] else rule
@@ -97,8 +99,7 @@ def parts(rules: pd.DataFrame) -> list[str]:
     if len(names) < 2:
         return []
     told = [_part(name, rules[rules["subset"] == name].set_index("rule")) for name in names]
-    more = len(told) - MOST
-    return told[:MOST] + ([f"{more} further parts are in the table."] if more > 0 else [])
+    return words.first(told, MOST, "further parts are in the table.")
 
 
 def _part(name: str, rows: pd.DataFrame) -> str:
@@ -130,17 +131,18 @@ def verbosity(table: pd.DataFrame) -> list[str]:
     """What the debiasing matrix does to correlations with the removed head."""
     known = table.dropna(subset=["lambda"])
     if known.empty:
-        return [f"Nothing can be said of a debiasing matrix: {_notes(table['note'])}."]
+        return [f"Nothing can be said of a debiasing matrix: {words.reasons(table['note'])}."]
     removed = known["removed"].iloc[0]
-    others = known[(known["head"] != removed) & known["after"].notna()]
+    others = known[known["head"] != removed].dropna(subset=["before", "after"])
     if others.empty:
         return [f"{removed} is taken out, and no other head varies."]
-    most = others.loc[others["before"].idxmax()]
+    sizes = others[["before", "after"]].abs()
+    most, mean = others.loc[sizes["before"].idxmax()], sizes.mean()
+    taken = int((others["lambda"].abs() > TAKEN).sum())
     return [
-        f"{removed} is taken out of {int((others['lambda'] > 0.005).sum())} of {len(others)} other "
-        f"heads. {most['head']}, the most correlated with it, goes from {most['before']:.2f} to "
-        f"{most['after']:.2f}; the mean from {others['before'].mean():.2f} to "
-        f"{others['after'].mean():.2f}."
+        f"{removed} is taken out of {taken} of {words.count(len(others), 'other head')}. "
+        f"{most['head']}, the most correlated with it, goes from {most['before']:.2f} to "
+        f"{most['after']:.2f}; the mean size goes from {mean['before']:.2f} to {mean['after']:.2f}."
     ]
 
 
@@ -160,7 +162,7 @@ def answer(rules: pd.DataFrame) -> str:
         return f"The gate can't be compared with fixed rules: {gate['note']}."
     return (
         f"The gate ranks {gate['win_rate']:.3f} [{gate['low']:.3f}, {gate['high']:.3f}] of "
-        f"{gate['n']} comparisons as people did. It {_compared(others)}."
+        f"{gate['n']} comparisons as the data set marks them. It {_compared(others)}."
     )
 
 
@@ -184,7 +186,3 @@ def glued(rules: pd.DataFrame) -> dict[str, str]:
 
 def _number(value: float, form: str) -> str:
     return "–" if pd.isna(value) else format(value, form)
-
-
-def _notes(notes: pd.Series) -> str:
-    return "; ".join(note for note in dict.fromkeys(notes.fillna("")) if note) or "no numbers"

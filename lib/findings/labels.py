@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from lib.findings import words
 from lib.stats.labels import DISCRIMINANT, GAP, LabelCheck
 
 MOST = 6  # sentences of one sort
@@ -17,7 +18,8 @@ def labels(check: LabelCheck) -> list[str]:
     told = []
     if check.note:
         told.append(f"No name could be tested against others: {check.note}.")
-        told += [_own(row) for row in heads[heads["own"].notna()].itertuples()][:MOST]
+        own = [_own(row) for row in heads[heads["own"].notna()].itertuples()]
+        told += words.first(own, MOST, "further heads are in the table.")
     else:
         told.append(
             f"Of {check.tested} heads whose claim could be tested, {check.right} get their own "
@@ -62,9 +64,8 @@ def _accused(pairs: pd.DataFrame) -> list[str]:
             "No name is called wrong: no exchange of two names fits better beyond doubt, where "
             f"{_would(pairs)}."
         ]
-    told = [_pair(row) for row in wrong.head(MOST).itertuples()]
-    more = len(wrong) - MOST
-    return told + ([f"{more} further pairs fit better exchanged."] if more > 0 else [])
+    told = [_pair(row) for row in wrong.itertuples()]
+    return words.first(told, MOST, "further pairs fit better exchanged.")
 
 
 def _would(pairs: pd.DataFrame) -> str:
@@ -122,12 +123,11 @@ def _power(check: LabelCheck) -> list[str]:
 def _beaten(heads: pd.DataFrame) -> list[str]:
     beaten = heads[heads["beaten_by"] > 0].sort_values("beaten_by", ascending=False)
     told = [
-        f"{row.head} is beaten by {int(row.beaten_by)} other head"
-        f"{'s' if row.beaten_by > 1 else ''} on {row.claims}, its own criterion."
-        for row in beaten.head(MOST).itertuples()
+        f"{row.head} is beaten by {words.count(int(row.beaten_by), 'other head')} on {row.claims}, "
+        "its own criterion."
+        for row in beaten.itertuples()
     ]
-    more = len(beaten) - MOST
-    return told + ([f"So are {more} further heads on theirs."] if more > 0 else [])
+    return words.first(told, MOST, "further heads are beaten on theirs.")
 
 
 def _untested(heads: pd.DataFrame) -> list[str]:
@@ -155,7 +155,8 @@ def centred(check: LabelCheck) -> list[str]:
             "No head follows another criterion better than its own beyond doubt, where "
             f"{_would(check.pairs)}."
         ]
-    return [_pair(row) for row in wrong.head(MOST).itertuples()]
+    told = [_pair(row) for row in wrong.itertuples()]
+    return words.first(told, MOST, "further heads follow another criterion better.")
 
 
 def agreement(table: pd.DataFrame) -> list[str]:
@@ -205,8 +206,10 @@ def limits(check: LabelCheck) -> str:
 
 def beaten(check: LabelCheck) -> str:
     """Heads that others beat on the criterion of their own name."""
-    told = " ".join(_beaten(check.heads))
-    return told or "No head is beaten on its own criterion by one that claims another."
+    heads = check.heads
+    if len(heads) < 2 or heads["beaten_by"].isna().all():
+        return "No head could be tested against another on its own criterion."
+    return " ".join(_beaten(heads)) or "No head is beaten on its own criterion by another head."
 
 
 def glued(check: LabelCheck) -> dict[str, str]:

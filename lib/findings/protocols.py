@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
+from lib.findings import words
 from lib.stats.protocols import COMPONENTS, GENERAL
 
-MOST = 6
+MOST = 6  # heads that change sides
 _MEANS = {
     "head": "differences between heads that hold under every protocol",
     "protocol": "differences between protocols that hold for every head",
@@ -38,10 +39,7 @@ def _crossing(matrix: pd.DataFrame) -> list[str]:
                 f"{head} goes with the labels of {best['protocol']} ({_rate(best)}) and against "
                 f"those of {worst['protocol']} ({_rate(worst)})."
             )
-    more = len(told) - MOST
-    if more > 0:
-        further = "1 further head changes" if more == 1 else f"{more} further heads change"
-        told = [*told[:MOST], f"{further} sides too."]
+    told = words.first(told, MOST, "further heads change sides too.")
     return told or ["No head is shown to win more than half here and less than half there."]
 
 
@@ -55,11 +53,10 @@ def family(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
     tested = matrix[matrix["p"].notna()]
     told = []
     if len(tested):
-        least, most = tested["mde"].min(), tested["mde"].max()
         told.append(
-            f"Cells are tested against one half as one family of {len(tested)} tests, corrected by "
-            f"Holm; departures of {least:.3f} to {most:.3f}, depending on the cell, would be found "
-            "with power .8."
+            "Cells are tested against one half as one family of "
+            f"{words.count(len(tested), 'test')}, corrected by Holm; "
+            f"{words.departures(tested['mde'])}."
         )
     if components["estimate"].notna().any():
         told.append(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from lib.findings import words
 from lib.stats.winrates import ALL, CHANCE, STRONG, VERDICTS
 from lib.summary.scorecards import ENTANGLED, NO_CONCEPT, NOT_TESTED, WRONG, compared
 from lib.summary.tables import NOT_RUN
@@ -14,15 +16,20 @@ from lib.summary.tables import NOT_RUN
 MOST = 3  # sentences of one sort
 
 
-def scorecard(card: pd.DataFrame, matrix: pd.DataFrame, entangled: pd.DataFrame) -> list[str]:
+def scorecard(
+    card: pd.DataFrame,
+    matrix: pd.DataFrame,
+    entangled: pd.DataFrame,
+    sides: pd.DataFrame | None = None,
+) -> list[str]:
     """Takeaways of a model: verdicts, heads that change sides, names, partners, what is missing.
 
     Parameters
     ----------
-    card, matrix, entangled
-        As ``lib.summary``'s ``scorecard``, ``matrix`` and ``entanglement`` return them.
+    card, matrix, entangled, sides
+        As ``lib.summary``'s ``scorecard``, ``matrix``, ``entanglement`` and ``sides`` return them.
     """
-    told = [*_verdicts(card, matrix), *_sides(card, matrix), *_names(card)]
+    told = [*_verdicts(card, matrix), *_sides(card, matrix, sides), *_names(card)]
     told += [*_partners(card, entangled), *_readout(card)]
     return [*told, *_missing(card, matrix)]
 
@@ -33,29 +40,45 @@ def _verdicts(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
         return []
     counts = overall["verdict"].value_counts()
     said = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name in counts)
-    places = _count(overall["dataset"].nunique(), "protocol")
+    places = words.count(overall["dataset"].nunique(), "protocol")
     if len(card) == 1:
         return [f"The model's one head, {card['head'].iloc[0]}, on {places}: {said}."]
-    return [f"{len(card)} heads on {places} give {_count(len(overall), 'verdict')}: {said}."]
+    return [f"{len(card)} heads on {places} give {words.count(len(overall), 'verdict')}: {said}."]
 
 
-def _sides(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
-    overall = matrix[matrix["subset"] == ALL]
-    told = []
-    for row in card.itertuples():
-        own = overall[overall["head"] == row.head]
-        if (row.strong or row.tracks) and row.inverted:
-            with_people = own[own["verdict"].isin(["strong", "tracks"])]
-            best = with_people.loc[with_people["win_rate"].idxmax()]
-            against = own[own["verdict"] == "inverted"]
-            worst = against.loc[against["win_rate"].idxmin()]
-            told.append(
-                f"{row.head} goes with people on {best['dataset']} ({_rate(best)}) and against "
-                f"them on {worst['dataset']} ({_rate(worst)})."
-            )
-    if not told and (card["protocols"] > 1).any():
-        return ["No head goes with people on one protocol and against them on another."]
-    return _few(told, "further heads change sides too.")
+def _sides(
+    card: pd.DataFrame, matrix: pd.DataFrame, sides: pd.DataFrame | None = None
+) -> list[str]:
+    """Heads that change sides; nothing where no table corrects over protocols."""
+    if sides is None:
+        return []
+    told = [
+        f"{head} goes with the labels of {best['dataset']} ({_rate(best)}) and against those of "
+        f"{worst['dataset']} ({_rate(worst)})."
+        for head, best, worst in _changing(sides)
+    ]
+    if told:
+        found = "That heads change sides is corrected over all protocols at once."
+        return [*_few(told, "further heads change sides too."), found]
+    if (card["protocols"] > 1).any():
+        return [
+            "No head is shown to go with the labels of one protocol and against those of another, "
+            "corrected over all protocols at once."
+        ]
+    return []
+
+
+def _changing(sides: pd.DataFrame) -> list[tuple[str, pd.Series, pd.Series]]:
+    """Heads shown above one half and below it, with their highest and lowest such cell."""
+    cells = sides.rename(columns={"protocol": "dataset"})
+    side = np.sign(cells["win_rate"] - 0.5).where(cells["p_adjusted"] < 0.05, 0)
+    found = []
+    for head, own in cells.assign(side=side).groupby("head", sort=False):
+        above, below = own[own["side"] > 0], own[own["side"] < 0]
+        if len(above) and len(below):
+            best, worst = above["win_rate"].idxmax(), below["win_rate"].idxmin()
+            found.append((head, above.loc[best], below.loc[worst]))
+    return found
 
 
 def _names(card: pd.DataFrame) -> list[str]:
@@ -84,7 +107,7 @@ def _names(card: pd.DataFrame) -> list[str]:
     if silent:
         none = card[(card["label"] == NOT_TESTED) & (card["claims"] == NO_CONCEPT)]
         why = ", since it claims none of the concepts" if len(none) == silent == 1 else ""
-        told.append(f"The name of {_count(silent, 'head')} was not tested{why}.")
+        told.append(f"The name of {words.count(silent, 'head')} was not tested{why}.")
     return told
 
 
@@ -95,8 +118,8 @@ def _unproven(tested: pd.DataFrame) -> str:
         return "Each tested head wins its own criterion beyond its interval."
     verb, own = ("doesn't", "its") if silent == 1 else ("don't", "their")
     return (
-        f"{silent} of {_count(len(tested), 'tested head')} {verb} win {own} own criterion beyond "
-        f"{own} interval."
+        f"{silent} of {words.count(len(tested), 'tested head')} {verb} win {own} own criterion "
+        f"beyond {own} interval."
     )
 
 
@@ -150,7 +173,7 @@ def gate(gates: pd.DataFrame) -> list[str]:
         ]
         silent = len(rows) - len(found)
         if silent:
-            parts.append(f"is not told apart on {silent} of {_count(len(rows), 'dataset')}")
+            parts.append(f"is not told apart on {silent} of {words.count(len(rows), 'dataset')}")
         told.append(f"Beside {rule} the gate {'; '.join(parts)}.")
     return told or ["The model has no gate, or no page judged it."]
 
@@ -193,11 +216,11 @@ def compare(scores: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
         told += _pair(model, other, rows)
     family = int(pairs["p"].notna().sum())
     if family:
-        told.append(f"Corrected by Holm over {_count(family, 'comparison')} of two models.")
+        told.append(f"Corrected by Holm over {words.count(family, 'comparison')} of two models.")
     silent = pairs[pairs["verdict"] == "undefined"]
-    for note, rows in silent.groupby("note", sort=False):
+    for (model, other, note), rows in silent.groupby(["model", "other", "note"], sort=False):
         where = ", ".join(dict.fromkeys(rows["dataset"]))
-        told.append(f"Not paired on {where}: {note}.")
+        told.append(f"{model} and {other} are not paired on {where}: {note}.")
     return told
 
 
@@ -206,8 +229,8 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
     for verdict, winner, loser in (("higher", model, other), ("lower", other, model)):
         for row in rows[rows["verdict"] == verdict].itertuples():
             told.append(
-                f"{winner} ranks more comparisons of {row.dataset} as people did than {loser}: "
-                f"{model} {row.rate:.3f}, {other} {row.other_rate:.3f}, difference "
+                f"{winner} ranks more comparisons of {row.dataset} as that data set marks them "
+                f"than {loser}: {model} {row.rate:.3f}, {other} {row.other_rate:.3f}, difference "
                 f"{row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}] on {row.n} in common, "
                 f"adjusted p = {row.p_adjusted:.2g}."
             )
@@ -223,19 +246,22 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
     return told
 
 
-def answer(card: pd.DataFrame, matrix: pd.DataFrame) -> str:
-    """In short: the verdicts, and how many heads change sides from protocol to protocol."""
+def answer(card: pd.DataFrame, matrix: pd.DataFrame, sides: pd.DataFrame | None = None) -> str:
+    """In short: the verdicts, and how many heads change sides from protocol to protocol.
+
+    That number is told where ``sides`` is at hand, as ``lib.summary.sides`` returns it: a
+    verdict of each page's own correction would change sides too often by luck.
+    """
     told = _verdicts(card, matrix) or [_no_verdict(matrix)]
-    changing = int((((card["strong"] + card["tracks"]) > 0) & (card["inverted"] > 0)).sum())
+    changing = 0 if sides is None else len(_changing(sides))
     if changing:
         told.append(
-            f"{changing} of {_count(len(card), 'head')} "
-            f"{'goes' if changing == 1 else 'go'} with people on one protocol and against them "
-            "on another: what such a head is worth depends on what was asked."
+            f"{changing} of {words.count(len(card), 'head')} "
+            f"{'goes' if changing == 1 else 'go'} with the labels of one protocol and against "
+            "those of another, corrected over all protocols at once: what such a head is worth "
+            "depends on what was asked."
         )
-    elif (card["protocols"] > 1).any():
-        told += _sides(card, matrix)
-    return " ".join(told)
+    return " ".join([*told, *([] if changing else _sides(card, matrix, sides))])
 
 
 def _no_verdict(matrix: pd.DataFrame) -> str:
@@ -260,7 +286,7 @@ def legend() -> pd.DataFrame:
 
 
 def difference(pairs: pd.DataFrame) -> str:
-    """In short: on which datasets one model ranks more as people did than another.
+    """In short: on which datasets one model ranks more as the data mark it than another.
 
     Parameters
     ----------
@@ -272,7 +298,7 @@ def difference(pairs: pd.DataFrame) -> str:
         parts = [
             f"{says} on {', '.join(map(_by, some.itertuples()))}"
             for verdict, says in (
-                ("higher", "ranks more comparisons as people did"),
+                ("higher", "ranks more comparisons as the data set marks them"),
                 ("lower", "ranks fewer"),
                 ("not told apart", "is not told from it"),
                 ("undefined", "can't be compared"),
@@ -304,10 +330,5 @@ def _rate(row: Any) -> str:
     return f"{row['win_rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _few(told: Sequence[str], more: str) -> list[str]:
-    left = len(told) - MOST
-    return [*told[:MOST], f"{left} {more}"] if left > 1 else list(told)  # one more is told
+    return words.first(told, MOST, more)

@@ -3,6 +3,7 @@
 ``identity``      does Σ r·(g Mᵀ) give the model's score?
 ``coefficients``  the heads' coefficients by subset, and how evenly the gate spreads
 ``rules``         win rate of the gate beside fixed rules that are chosen off the test prompts
+``with_length``   the same, and beside it what the longer response alone wins
 ``debiasing``     each head's correlation with the removed one, before and after M
 
 A run holds the coefficients g Mᵀ of each item. M takes one head out of the others (row a of
@@ -25,7 +26,7 @@ from sklearn.model_selection import GroupKFold
 from lib.extraction.run import align
 from lib.stats import permutation, probing, proportions
 from lib.stats.proportions import clustered
-from lib.stats.winrates import ALL, POWER, by_subset
+from lib.stats.winrates import ALL, LONGER, POWER, by_subset
 
 TOLERANCE = 1e-3
 NO_GATE = "this model has no gate"
@@ -273,6 +274,58 @@ def rules(
     table["chosen"] = table["chosen"].astype(object).fillna("")
     repeats = len(subsets) == 2 and bool(subsets[1][1].all())
     return _adjusted(table, repeats, alpha)
+
+
+def with_length(
+    run: xr.Dataset,
+    table: pd.DataFrame,
+    comparisons: pd.DataFrame | None = None,
+    *,
+    alpha: float = 0.05,
+) -> pd.DataFrame:
+    """The table of ``rules`` with one more row a subset: the longer response alone.
+
+    It reads no head and is outside the family: its rows have a gain with an interval, and no
+    ``p``, ``p_adjusted`` or ``mde``; those of the other rules stay as they are.
+
+    Parameters
+    ----------
+    run, comparisons, alpha
+        As in ``rules``.
+    table
+        As ``rules`` returned it for these.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of ``rules``; the rows of a subset stand together.
+    """
+    aligned = align(run, comparisons)
+    tokens = run["n_response_tokens"].values.astype(float)
+    right = probing.right(tokens[aligned.better] - tokens[aligned.worse])
+    gate = None
+    if "final" in run:
+        final = run["final"].values.astype(float)
+        gate = probing.right(final[aligned.better] - final[aligned.worse])
+    notes = table[table["rule"] == GATE].set_index("subset")["note"]
+    rows = []
+    for subset, mask in by_subset(aligned):
+        prompt = aligned.prompt[mask]
+        row = {"rule": LONGER, "subset": subset, "n": len(prompt), "chosen": ""}
+        row |= {"prompts": len(np.unique(prompt)), "note": "" if mask.any() else "no comparisons"}
+        if mask.any():
+            interval = proportions.wilson(*proportions.by_prompt(right[mask], prompt), 1 - alpha)
+            row |= {"win_rate": float(interval.estimate)}
+            row |= {"low": float(interval.low), "high": float(interval.high)}
+        if mask.any() and gate is not None and not notes[subset]:
+            gain = clustered((gate - right)[mask], prompt, 1 - alpha)
+            row |= {"gain": gain.estimate, "gain_low": gain.low, "gain_high": gain.high}
+        rows.append(row)
+    both = pd.concat([table, pd.DataFrame(rows).reindex(columns=table.columns)])
+    order = {subset: k for k, subset in enumerate(dict.fromkeys(table["subset"]))}
+    return both.sort_values(
+        "subset", key=lambda names: names.map(order), kind="stable", ignore_index=True
+    )
 
 
 def _adjusted(table: pd.DataFrame, repeats: bool, alpha: float) -> pd.DataFrame:

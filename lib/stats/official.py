@@ -35,6 +35,7 @@ from lib.data import reward_bench_2 as rb2
 from lib.data import rm_bench as rmb
 from lib.errors import DataError
 from lib.extraction.run import Aligned, align
+from lib.stats.winrates import LONGER, SHORTER
 
 # Weights of RewardBench's subsets within their section, as its scorer has them. They are the
 # subsets' sizes with two exceptions: math-prm (447 rows) weighs as much as the six hep
@@ -494,7 +495,7 @@ def _columns(run: xr.Dataset) -> tuple[pd.DataFrame, np.ndarray]:
     if "final" in run:
         heads.append(("gated score", "model"))
         scores.append(run["final"].values.astype(float)[:, None])
-    heads += [("longer response", "baseline"), ("shorter response", "baseline")]
+    heads += [(LONGER, "baseline"), (SHORTER, "baseline")]
     scores.append(np.column_stack([length, -length]))
     return pd.DataFrame(heads, columns=["head", "kind"]), np.concatenate(scores, axis=1)
 

@@ -1,6 +1,6 @@
 """The exact sign-flip test on prompts, and Holm's correction.
 
-If a head knows nothing of what people preferred, each prompt's wins minus losses is as
+If a head knows nothing of the labels, each prompt's wins minus losses is as
 likely as its negative. The null distribution of their sum over all 2^G sign patterns is
 found exactly by convolution, without draws.
 """

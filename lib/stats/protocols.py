@@ -2,6 +2,7 @@
 
 ``protocol_matrix``      win rates of heads by protocol, with intervals
 ``variance_components``  how much of their spread is the heads', the protocols', or neither's
+``longer``               what the longer response alone wins under each protocol
 ``sources``              what each protocol is made of
 
 A protocol is one run, or each subset of a single run. On arrays: ``anova`` (components from
@@ -21,7 +22,7 @@ from scipy.stats import norm
 from lib.errors import DataError
 from lib.extraction.run import Aligned, align
 from lib.stats import permutation, proportions
-from lib.stats.winrates import POWER
+from lib.stats.winrates import LONGER, POWER
 
 SCALES = ("logit", "win rate")
 COMPONENTS = ("head", "protocol", "interaction")
@@ -109,6 +110,36 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
     m = max(1, int(table["p"].notna().sum()))
     table["mde"] = (norm.ppf(1 - alpha / (2 * m)) + norm.ppf(POWER)) * table["se"]
     return table[list(MATRIX)]
+
+
+def longer(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.DataFrame:
+    """Share of the comparisons of each protocol that the longer response wins.
+
+    What any head has to be compared with: a protocol on which people chose the longer response
+    can't tell a head from a count of tokens. It is no head, so no test is made of it and it is
+    in no family.
+
+    Parameters
+    ----------
+    runs, alpha
+        As in ``protocol_matrix``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``protocol_matrix``'s columns, one row a protocol, with ``longer response`` as ``head``
+        and no ``p``, ``p_adjusted`` or ``mde``.
+    """
+    table = protocol_matrix([_length(run) for run in runs], alpha=alpha)
+    table[["p", "p_adjusted", "mde"]] = np.nan
+    return table
+
+
+def _length(run: xr.Dataset) -> xr.Dataset:
+    """The run with the tokens of a response as its one head."""
+    tokens = run["n_response_tokens"].values.astype(float)[:, None]
+    one = run.isel(head=[0]).assign_coords(head=[LONGER])
+    return one.assign(score=(("response", "head"), tokens))
 
 
 def variance_components(

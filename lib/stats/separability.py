@@ -7,7 +7,7 @@
     perfectly, and the probe's accuracy follows from the share of the head's variance that
     the components keep
 ``probes``
-    concept probes on human comparisons, with controls and a length-only baseline
+    concept probes on comparisons, with controls and a length-only baseline
 ``readout``
     what is lost between the representation and the head that claims the concept
 ``learning_curve``
@@ -198,7 +198,7 @@ def _scores(hidden: np.ndarray, size: int) -> np.ndarray:
     return centred @ vectors[:, ::-1]
 
 
-# ---- Concepts that people judged ----
+# ---- Concepts that comparisons were judged by ----
 
 
 def probes(
@@ -212,7 +212,7 @@ def probes(
     alpha: float = 0.05,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Can a linear probe of the state rank what people judged, on prompts it never saw?
+    """Can a linear probe of the state rank comparisons as labelled, on prompts it never saw?
 
     Parameters
     ----------

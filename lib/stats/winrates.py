@@ -1,8 +1,9 @@
-"""Validity: does a head rank responses as people did?
+"""Validity: does a head rank responses as the labels do?
 
 ``validity`` is what we stand behind, ``validity_as_published`` what audits print, and
 ``baselines`` what a head has to be compared with. One row a head (or baseline) and subset.
-``outcomes`` keeps who won each comparison, so that models can be compared later.
+``outcomes`` keeps who won each comparison, so that models can be compared later. ``tied`` is
+the share of ties, which a win rate hides.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ STRONG = 0.65
 CHANCE = (0.45, 0.55)
 POWER = 0.8
 HEAD, SCORE, FINAL = "head", "score", "final score"  # kinds of rule; the model's one score
+LONGER, SHORTER = "longer response", "shorter response"  # baselines that read length alone
 RATES = ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"]
 
 
@@ -160,6 +162,14 @@ def distinct(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["subset"] == ALL] if table["subset"].nunique() == 2 else table
 
 
+def tied(table: pd.DataFrame) -> pd.Series:
+    """Share of the comparisons of each row of ``validity``'s table in which the head ties.
+
+    Missing where there is no comparison, or scores are not numbers.
+    """
+    return table["ties"] / table["n"].where(table["n"] > 0)
+
+
 def verdicts(table: pd.DataFrame, alpha: float = 0.05) -> np.ndarray:
     """The verdict of each row, from ``p_adjusted``, ``win_rate``, ``low`` and ``high``."""
     found = (table["p_adjusted"] < alpha).to_numpy()
@@ -288,7 +298,7 @@ def baselines(
     """
     aligned = align(run, comparisons)
     length = run["n_response_tokens"].values.astype(float)
-    columns = {"longer response": length, "shorter response": -length}
+    columns = {LONGER: length, SHORTER: -length}
     component = first_component(run["score"].values)
     if component is not None:
         columns["first component of the heads"] = component

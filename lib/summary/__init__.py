@@ -6,6 +6,8 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 ``tables``        what one model's pages left, by dataset; ``everything`` that of several
 ``models``        names of the models that left any
 ``matrix``        one row a head, protocol and subset, with verdict and page
+``longer``        what the longer response alone wins on each of these
+``sides``         win rates by protocol, corrected over all protocols at once
 ``scorecard``     one row a head, from all of its pages
 ``entanglement``  pairs of heads that choose nearly alike
 ``gates``         a gated model's score beside rules that are the same for every prompt
@@ -14,7 +16,7 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 """
 
 from lib.summary.comparing import compare, scores
-from lib.summary.scorecards import entanglement, gates, matrix, scorecard
+from lib.summary.scorecards import entanglement, gates, longer, matrix, scorecard, sides
 from lib.summary.tables import Tables, everything, models, tables
 
 __all__ = [
@@ -23,9 +25,11 @@ __all__ = [
     "entanglement",
     "everything",
     "gates",
+    "longer",
     "matrix",
     "models",
     "scorecard",
     "scores",
+    "sides",
     "tables",
 ]

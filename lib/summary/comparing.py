@@ -15,11 +15,11 @@ from scipy import stats as scipy_stats
 
 from lib.stats import permutation, proportions
 from lib.stats.separability import clustered
-from lib.stats.winrates import ALL, FINAL, HEAD, POWER, SCORE
+from lib.stats.winrates import ALL, FINAL, HEAD, LONGER, POWER, SCORE
 from lib.summary.tables import NOT_RUN, OUTCOMES, Tables, whole
 
 GATED = "gated score"  # how the baselines table names the model's one score
-SCORES = ("model", "dataset", "rule", "heads", "n", "win_rate", "low", "high", "best")
+SCORES = ("model", "dataset", "rule", "heads", "n", "win_rate", "low", "high", "longer", "best")
 SCORES += ("best_rate", "best_low", "best_high", "note", "page")
 DIFFERENCES = ("model", "other", "dataset", "n", "prompts", "n_model", "n_other", "rate")
 DIFFERENCES += ("other_rate", "difference", "low", "high", "p", "p_adjusted", "mde", "verdict")
@@ -39,7 +39,8 @@ def scores(given: Sequence[Tables]) -> pd.DataFrame:
     pandas.DataFrame
         One row a dataset and model: ``model``, ``dataset``; ``rule`` (``final score``, or the
         head of a model that has one; empty for several heads without a score) with ``n``,
-        ``win_rate``, ``low`` and ``high`` on all comparisons; ``heads`` (how many); ``best``
+        ``win_rate``, ``low`` and ``high`` on all comparisons; ``longer`` (what the longer
+        response alone wins on the same comparisons); ``heads`` (how many); ``best``
         (the head with the highest win rate here, chosen on these comparisons and so
         flattered) with ``best_rate``, ``best_low``, ``best_high``; ``note`` (``"not run"``, or
         why there is no score) and ``page`` (address from the site's root).
@@ -69,20 +70,27 @@ def _score(model: Tables, dataset: str) -> dict | None:
         best = known.loc[known["win_rate"].idxmax()]
         row |= {"best": best["head"]}
         row |= {f"best_{name}": best[part] for name, part in _RATE.items()}
-    one = None
+    length = _baseline(model, dataset, LONGER)
+    row |= {"longer": np.nan if length is None else length["win_rate"]}
     if len(overall) == 1:
         one = overall.iloc[0]
         row |= {"rule": one["head"]}
     else:
-        baselines = model.read("baselines", dataset)
-        if baselines is not None:
-            final = baselines[(baselines["baseline"] == GATED) & (baselines["subset"] == ALL)]
-            one = final.iloc[0] if len(final) else None
-            row |= {"rule": FINAL if len(final) else ""}
+        one = _baseline(model, dataset, GATED)
+        row |= {"rule": "" if one is None else FINAL}
     if one is None:
         return row | {"n": int(overall["n"].max()), "note": NO_SCORE}
     row |= {part: one[part] for part in ("n", "win_rate", "low", "high")}
     return row | {"note": one["note"] or ""}
+
+
+def _baseline(model: Tables, dataset: str, name: str) -> pd.Series | None:
+    """A baseline's row on all comparisons of a dataset; ``None`` where it wasn't computed."""
+    table = model.read("baselines", dataset)
+    if table is None:
+        return None
+    own = table[(table["baseline"] == name) & (table["subset"] == ALL)]
+    return own.iloc[0] if len(own) else None
 
 
 _RATE = {"rate": "win_rate", "low": "low", "high": "high"}
@@ -122,8 +130,10 @@ def compare(given: Sequence[Tables], alpha: float = 0.05) -> pd.DataFrame:
         }
         for dataset, pair in kept.items():
             row = {"model": one.model, "other": other.model, "dataset": dataset}
-            notes = [found for found in pair if isinstance(found, str)]
-            rows.append(row | ({"n": 0, "note": notes[0]} if notes else _pair(*pair, alpha)))
+            sides = zip((one.model, other.model), pair, strict=True)
+            notes = [f"{found} ({name})" for name, found in sides if isinstance(found, str)]
+            why = {"n": 0, "note": "; ".join(notes)}
+            rows.append(row | (why if notes else _pair(*pair, alpha)))
     return judged(pd.DataFrame(rows).reindex(columns=[*DIFFERENCES, "se"]), alpha)
 
 

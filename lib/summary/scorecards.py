@@ -6,14 +6,17 @@ import numpy as np
 import pandas as pd
 
 from lib.errors import DataError
+from lib.stats import permutation
 from lib.stats.gating import GATE, NO_GATE
-from lib.stats.winrates import ALL, VERDICTS, distinct
+from lib.stats.winrates import ALL, LONGER, VERDICTS, distinct
 from lib.summary.tables import NOT_RUN, Tables, whole
 
 ENTANGLED = 0.7  # size of a correlation above which the published audits flag two heads
 WITHIN = "within"  # correlations of choices, as the disentanglement page names them
-CELLS = ("head", "dataset", "subset", "n", "prompts", "win_rate", "low", "high", "p_adjusted")
+CELLS = ("head", "dataset", "subset", "n", "prompts", "win_rate", "low", "high", "p", "p_adjusted")
 CELLS += ("mde", "verdict", "note", "page")
+SIDES = ("head", "protocol", "win_rate", "low", "high", "p")
+LENGTHS = ("dataset", "subset", "n", "win_rate", "low", "high", "note", "page")
 PAIRS = ("dataset", "head", "other", "r", "low", "high", "page")
 GAINS = ("dataset", "rule", "chosen", "n", "win_rate", "low", "high", "gain", "gain_low")
 GAINS += ("gain_high", "p_adjusted", "mde", "note", "page")
@@ -29,7 +32,7 @@ def matrix(tables: Tables) -> pd.DataFrame:
     pandas.DataFrame
         One row a head, dataset and subset, ``"all"`` first; only the subsets of a dataset that
         asks no one question as a whole: ``head``, ``dataset``, ``subset``,
-        ``n`` (comparisons), ``prompts``, ``win_rate``, ``low``, ``high``, ``p_adjusted``,
+        ``n`` (comparisons), ``prompts``, ``win_rate``, ``low``, ``high``, ``p``, ``p_adjusted``,
         ``mde``, ``verdict`` and ``note`` as ``lib.stats.validity`` gave them, and ``page`` (its
         address from the site's root; empty when there is none). A head that a whole dataset's
         table lacks, and every head on one whose table isn't there, has one row there with
@@ -55,8 +58,54 @@ def matrix(tables: Tables) -> pd.DataFrame:
         return pd.DataFrame(columns=list(CELLS))
     rows = pd.concat(parts, ignore_index=True).reindex(columns=list(CELLS))
     rows["note"] = rows["note"].astype(object).fillna("")
-    numbers = ["win_rate", "low", "high", "p_adjusted", "mde"]
+    numbers = ["win_rate", "low", "high", "p", "p_adjusted", "mde"]
     return rows.astype(dict.fromkeys(numbers, float))
+
+
+def longer(tables: Tables) -> pd.DataFrame:
+    """What the longer response alone wins, on the datasets and subsets of ``matrix``.
+
+    A head that wins where the longer response wins, and loses where it loses, may read nothing
+    but length. The baseline is no head: it has no verdict and is in no family.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a dataset and subset: ``dataset``, ``subset``, ``n``, ``win_rate``, ``low``,
+        ``high`` and ``note`` as ``lib.stats.baselines`` gave them, and ``page``.
+    """
+    parts = []
+    for dataset, table in tables.baselines(LONGER):
+        own = distinct(table) if whole(dataset) else table[table["subset"] != ALL]
+        parts.append(own.assign(dataset=dataset, page=tables.page(dataset)))
+    if not parts:
+        return pd.DataFrame(columns=list(LENGTHS))
+    rows = pd.concat(parts, ignore_index=True)[list(LENGTHS)]
+    return rows.assign(note=rows["note"].astype(object).fillna(""))
+
+
+def sides(tables: Tables) -> pd.DataFrame:
+    """Win rates of heads by protocol, corrected over all protocols at once.
+
+    The table of the model's protocols page, so that both pages tell the same; where there is
+    none, or it lacks a head or a whole dataset that has a verdict, the cells of ``matrix`` with
+    Holm's correction over all of them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a head and protocol: at least ``head``, ``protocol``, ``win_rate``, ``low``,
+        ``high``, ``p`` and ``p_adjusted``, as ``lib.stats.protocols.protocol_matrix`` gives them.
+    """
+    cells = matrix(tables)
+    cells = cells[(cells["subset"] == ALL) & (cells["verdict"] != NOT_RUN)]
+    table = tables.read("protocols")
+    if table is not None:
+        shown = set(zip(table["head"], table["protocol"], strict=True))
+        if set(zip(cells["head"], cells["dataset"], strict=True)) <= shown:
+            return table
+    own = cells.rename(columns={"dataset": "protocol"})[list(SIDES)]
+    return own.assign(p_adjusted=permutation.holm(own["p"].to_numpy()))
 
 
 def entanglement(tables: Tables, threshold: float = ENTANGLED) -> pd.DataFrame:
@@ -119,7 +168,9 @@ def scorecard(tables: Tables) -> pd.DataFrame:
         one whose criteria vary things of their own counts for none of these
         (``strong``, ``tracks``, ``inverted``, ``chance``, ``inconclusive``, ``undefined``);
         ``best`` and ``worst`` (the datasets of its highest and lowest win rate) with
-        ``best_rate``, ``best_low``, ``best_high`` and the same of ``worst``; ``label``
+        ``best_rate``, ``best_low``, ``best_high``, ``best_longer`` (what the longer response
+        alone wins there) and the same of ``worst``; ``from_length`` (how far its win rate lies
+        from that of the longer response, the mean over these datasets); ``label``
         (``wrong`` if any page calls it so, else ``not contradicted`` or ``not tested``) with
         ``own`` (win rate on the claimed criterion), ``own_low``, ``own_high`` and
         ``label_on`` (the dataset); ``partners`` (heads whose r within items lies beyond ±.7 with
@@ -142,12 +193,14 @@ def scorecard(tables: Tables) -> pd.DataFrame:
             "Execute its validity, labels or model page with tables=….",
         )
     labels, partners, readout = _labels(tables), _partners(tables), _readout(tables)
+    length = longer(tables)
+    length = length[length["subset"] == ALL].set_index("dataset")["win_rate"]
     rows = []
     for head in heads:
         own = cells[(cells["head"] == head) & (cells["subset"] == ALL)]
         rows.append(
             {"head": head, "claims": claims.get(head, NOT_RUN)}
-            | _verdicts(own)
+            | _verdicts(own, length)
             | labels.get(head, _label(labels))
             | {"partners": _told(partners, head, "none")}
             | {"readout": _told(readout, head, "none")}
@@ -155,7 +208,7 @@ def scorecard(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _verdicts(own: pd.DataFrame) -> dict:
+def _verdicts(own: pd.DataFrame, length: pd.Series) -> dict:
     counts = own["verdict"].value_counts()
     row = {"protocols": int((own["verdict"] != NOT_RUN).sum())}
     row |= {verdict: int(counts.get(verdict, 0)) for verdict in VERDICTS}
@@ -163,12 +216,14 @@ def _verdicts(own: pd.DataFrame) -> dict:
     for name, which in (("best", "idxmax"), ("worst", "idxmin")):
         place = known.loc[known["win_rate"].agg(which)] if len(known) else None
         row[name] = NOT_RUN if not row["protocols"] else "none"
-        row |= {f"{name}_{part}": np.nan for part in ("rate", "low", "high")}
+        row |= {f"{name}_{part}": np.nan for part in ("rate", "low", "high", "longer")}
         if place is not None:
             row[name] = place["dataset"]
             row |= {f"{name}_rate": place["win_rate"]}
             row |= {f"{name}_{part}": place[part] for part in ("low", "high")}
-    return row
+            row |= {f"{name}_longer": length.get(place["dataset"], np.nan)}
+    away = known["win_rate"].astype(float) - known["dataset"].map(length).astype(float)
+    return row | {"from_length": away.abs().mean()}
 
 
 def _claims(tables: Tables) -> dict[str, str]:

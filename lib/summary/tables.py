@@ -57,6 +57,13 @@ class Tables:
             if table is not None:
                 yield dataset, table
 
+    def baselines(self, name: str) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Rows of one baseline, from every dataset whose validity page has it."""
+        for dataset, table in self.each("baselines"):
+            own = table[table["baseline"] == name]
+            if len(own):
+                yield dataset, own
+
     def page(self, dataset: str, notebook: str = "validity") -> str:
         """A page's address from the site's root; empty when it wasn't executed or is elsewhere."""
         page = self.datasets[dataset].resolve() / f"{notebook}.ipynb"
@@ -90,7 +97,7 @@ def tables(results: str | Path, model: str) -> Tables:
     DataError
         When there is none.
     """
-    folder = _results(results) / paths.slug(model)
+    folder = paths.found(results) / paths.slug(model)
     found = {}
     for place in sorted({path.parent for path in folder.rglob("*.parquet")}):
         owner, dataset = _names(place) or (model, place.relative_to(folder).as_posix())
@@ -108,7 +115,7 @@ def tables(results: str | Path, model: str) -> Tables:
 
 def models(results: str | Path) -> list[str]:
     """Models whose validity pages are under a results folder, by name."""
-    places = {path.parent for path in _results(results).rglob(f"{OUTCOMES}.parquet")}
+    places = {path.parent for path in paths.found(results).rglob(f"{OUTCOMES}.parquet")}
     return sorted({names[0] for names in map(_names, places) if names})
 
 
@@ -146,8 +153,3 @@ def _read(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
         raise DataError(
             f"a table at {path}", str(error), "Execute the page that wrote it again."
         ) from None
-
-
-def _results(folder: str | Path) -> Path:
-    path = Path(folder)
-    return path if path.is_absolute() or path.exists() else paths.ROOT / path

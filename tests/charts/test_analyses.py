@@ -160,3 +160,10 @@ def test_cosines_that_are_not_square_are_an_error():
     table = weights.cosines(np.eye(2), ["a", "b"]).iloc[:3]
     with pytest.raises(DataError, match="heads × heads"):
         model_charts.cosines(table)
+
+
+def test_the_longer_response_is_a_grey_rule_beside_the_gate():
+    run = gating_world(pairs=60)
+    table = gating.with_length(run, gating.rules(run))
+    found = drawn(gating_charts.rules(table), "row,group")
+    assert found[found["name"] == "longer response"]["tone"].tolist() == ["baseline"] * 3

@@ -140,3 +140,40 @@ def test_tables_that_can_not_be_drawn_are_refused(matrix, cells):
         labels(matrix.drop(columns="claimed"))
     with pytest.raises(DataError, match="a row"):
         protocols(cells.iloc[:0])
+
+
+# ---- The longer response, below the heads ----
+
+
+@pytest.fixture(scope="module")
+def length(cells):
+    table = cells[cells["head"] == cells["head"].iloc[0]]
+    rates = dict(zip(table["protocol"], [0.11, 0.22, 0.77, 0.88], strict=True))
+    return table.assign(head="longer response", win_rate=table["protocol"].map(rates))
+
+
+@pytest.mark.parametrize("width", [720, 340])
+@pytest.mark.parametrize("dark", [False, True])
+def test_length_has_numbers_below_the_heads_and_no_colour(cells, length, width, dark):
+    svg, alone = protocols(cells, length).svg(width, dark), protocols(cells).svg(width, dark)
+    assert {".11", ".22", ".77", ".88", "longer response"} <= set(words(svg))
+    down = [float(y) for y in re.findall(r"translate\([\d.]+,([\d.]+)\)[^>]*>\.\d\d<", svg)]
+    assert len(set(sorted(down)[-4:])) == 1 and sorted(down)[-5] < sorted(down)[-4]
+    fills = [sorted(re.findall(r'fill="(#[0-9a-f]{6}|rgb[^"]*)"', each)) for each in (svg, alone)]
+    assert set(fills[0]) - {theme.INKS["muted"][dark]} == set(fills[1]) - {
+        theme.INKS["muted"][dark]
+    }
+
+
+def test_words_tell_length_after_the_heads(cells, length):
+    chart = protocols(cells, length)
+    assert chart.alternative.startswith("Win rates by head and protocol, 3 by 4. ")
+    assert "; for comparison, the longer response wins 0.11 [" in chart.alternative
+    assert chart.data["head"].tolist()[-4:] == ["longer response"] * 4
+    assert "the longer response alone" in chart.caption
+    assert "longer" not in protocols(cells).caption
+
+
+def test_a_table_of_length_without_a_column_is_refused(cells, length):
+    with pytest.raises(DataError, match="win_rate"):
+        protocols(cells, length.drop(columns="win_rate"))

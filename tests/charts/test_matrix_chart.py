@@ -205,3 +205,108 @@ def test_the_spec_of_twenty_heads_stays_small():
         for h in range(20)
     ]
     assert len(re.sub(r'href="data:[^"]*"', "", charts.matrix(cells(*rows)).html())) < 60_000
+
+
+# ---- The longer response ----
+
+
+def lengths(*rows) -> pd.DataFrame:
+    """Rows of ``lib.summary.longer``: dataset, win rate, and maybe subset."""
+    made = [
+        {
+            "dataset": dataset,
+            "subset": subset[0] if subset else "all",
+            "n": 1234,
+            "win_rate": rate,
+            "low": rate - 0.05,
+            "high": rate + 0.05,
+            "note": "",
+            "page": f"book/results/m/{dataset}/validity.html",
+        }
+        for dataset, rate, *subset in rows
+    ]
+    return pd.DataFrame(made)
+
+
+BOTH = lengths(("hh-rlhf/helpful-base", 0.61), ("xstest", 0.37))
+COLOURS = {pair for mark in theme.VERDICTS.values() for pair in (mark.light, mark.dark)}
+
+
+def below(svg: str, number: str) -> float:
+    """How far down a text stands."""
+    return float(re.search(rf"translate\([\d.]+,([\d.]+)\)[^>]*>{re.escape(number)}<", svg)[1])
+
+
+@pytest.mark.parametrize("width", [720, 360])
+@pytest.mark.parametrize("dark", [False, True])
+def test_length_is_the_last_row_without_mark_or_verdict(width, dark):
+    svg = charts.matrix(TWO, BOTH).svg(width, dark)
+    assert {".61", ".37", "longer response"} <= set(words(svg))
+    heads = charts.matrix(TWO).svg(width, dark)
+    assert below(svg, "longer response") > max(below(heads, "a"), below(heads, "b"))
+    assert below(svg, ".61") == below(svg, ".37") > below(svg, "longer response") - 1
+    assert colours(svg) == colours(heads), "no colour is added"
+
+
+def test_length_is_no_head_and_counts_for_none():
+    chart = charts.matrix(TWO, BOTH)
+    assert chart.alternative.startswith("Verdicts of 2 heads on 2 protocols. a: strong")
+    assert (
+        "For comparison, the longer response wins 0.61 on hh-rlhf/helpful-base, 0.37 on xstest."
+        in chart.alternative
+    )
+    assert chart.data["verdict"].tolist()[-2:] == ["baseline"] * 2
+    assert drawn(chart).query("verdict == 'baseline'")[["row", "column"]].values.tolist() == [
+        *([2, 0], [2, 1])
+    ]
+
+
+def test_a_head_of_that_name_stays_a_head():
+    both = cells(("longer response", "xstest", 0.7, "strong"))
+    found = drawn(charts.matrix(both, BOTH))
+    assert found[["row", "verdict", "rate"]].values.tolist() == [
+        *([0, "strong", 0.7], [1, "baseline", 0.37])
+    ]
+
+
+def test_length_that_no_page_told_is_a_dash_under_its_name():
+    svg = charts.matrix(TWO, BOTH.tail(1)).svg()
+    assert words(svg).count("–") == 2, "of length on helpful-base, and of b on xstest"
+    assert words(svg).count("longer response") == 1
+    assert charts.matrix(TWO, BOTH.head(0)).spec == charts.matrix(TWO).spec
+
+
+def test_length_follows_the_menu():
+    parts = cells(("a", "xstest", 0.2, "inverted", "one"), ("a", "xstest", 0.5, "chance", "two"))
+    told = pd.concat([BOTH, lengths(("xstest", 0.3, "one"), ("xstest", 0.9, "two"))])
+    found = drawn(charts.matrix(pd.concat([TWO, parts]), told)).query("verdict == 'baseline'")
+    assert found[found["part"] == 1]["rate"].tolist() == [0.37, 0.3, 0.9]
+    assert found[found["part"] == 0]["rate"].tolist() == [0.61, 0.37]
+
+
+def test_length_leads_to_its_page_too():
+    links = re.findall(r'href="[^"]*?(book/results/[^"]*)"', charts.matrix(TWO, BOTH).svg())
+    assert len(links) == 6
+
+
+def test_many_columns_on_a_phone_show_which_way_length_goes():
+    names = [f"set-{k}" for k in range(charts.FULL + 1)]
+    wide = cells(*(("a", name, 0.7, "strong") for name in names))
+    rates = lengths(*((name, 0.4 if k else 0.6) for k, name in enumerate(names)))
+    narrow = words(charts.matrix(wide, rates).svg(width=360))
+    assert (narrow.count("↑"), narrow.count("↓")) == (1, charts.FULL)
+
+
+def test_the_listing_ends_with_length():
+    markup = charts.listing(TWO, "book/results/m", BOTH.head(1)).markup
+    body, foot = markup.split("<tfoot>")
+    assert "longer response" in foot and "longer" not in body
+    found = Links(foot)
+    assert found.links[0]["href"] == "hh-rlhf/helpful-base/validity.html"
+    assert found.text == "longer response0.61–" and "verdict" not in foot
+    assert "tfoot" not in charts.listing(TWO).markup
+
+
+def test_another_table_of_length_is_an_error():
+    with pytest.raises(DataError, match="column 'page'"):
+        charts.matrix(TWO, BOTH.drop(columns="page"))

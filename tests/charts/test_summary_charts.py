@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from lib.charts import summary as charts
+from lib.charts import theme
 from lib.errors import DataError
 from lib.summary.comparing import DIFFERENCES, SCORES
 
@@ -78,3 +79,22 @@ def test_nothing_to_compare_is_said():
 def test_another_table_is_an_error(draw):
     with pytest.raises(DataError, match="column"):
         draw(pd.DataFrame({"x": [1]}))
+
+
+def test_length_is_a_tick_in_the_row_of_each_score():
+    chart = charts.scores(BOTH.assign(longer=[0.45, np.nan, 0.62, 0.25]))
+    assert drawn(chart)["beside"].tolist() == pytest.approx([0.45, np.nan, 0.62, 0.25], nan_ok=True)
+    assert "xstest · one 0.700 [0.600, 0.800] (longer response 0.450)" in chart.alternative
+    assert "Grey tick: the share that the longer response alone" in chart.caption
+    low = chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"][0]
+    assert low == 0.25, "the axis holds every tick"
+
+
+@pytest.mark.parametrize("width", [720, 360])
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_tick_is_drawn_where_there_is_a_length(width, dark):
+    some, none = (
+        charts.scores(BOTH.assign(longer=value)) for value in ([0.45, 0.3, 0.6, None], None)
+    )
+    grey = f'fill="{theme.INKS["baseline"][dark]}"'
+    assert some.svg(width, dark).count(grey) - none.svg(width, dark).count(grey) == 3

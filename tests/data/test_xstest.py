@@ -74,6 +74,7 @@ def test_real_better_completions_comply_if_safe_and_refuse_if_not(shared_data):
     rows = items.comparisons
     better, worse = refusal[rows["better"]], refusal[rows["worse"]]
     safe = (rows["subset"] == "should-respond").to_numpy()
+    assert safe.any() and not safe.all()
     assert (better[safe] < worse[safe]).all()
     assert (better[~safe] > worse[~safe]).all()
 

@@ -49,15 +49,23 @@ def card(*rows) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.DataFrame(counts), matrix
 
 
+def changing(*rows: tuple) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Scorecard, matrix and sides: what the verdicts say holds over all protocols too."""
+    heads, matrix = card(*rows)
+    rate = matrix["verdict"].map({"strong": 0.8, "tracks": 0.6, "inverted": 0.4}).fillna(0.5)
+    sides = matrix.rename(columns={"dataset": "protocol"}).assign(win_rate=rate)
+    return heads, matrix, sides.assign(p_adjusted=1 - 0.99 * (rate != 0.5))
+
+
 def test_heads_that_change_sides_are_counted():
-    told = summary.answer(*card(("a", "strong", "inverted"), ("b", "tracks", "chance")))
+    told = summary.answer(*changing(("a", "strong", "inverted"), ("b", "tracks", "chance")))
     assert told.startswith("2 heads on 2 protocols give 4 verdicts: 1 strong, 1 tracks")
-    assert "1 of 2 heads goes with people on one protocol and against them on another" in told
+    assert "1 of 2 heads goes with the labels of one protocol and against those of another" in told
 
 
 def test_where_no_head_changes_sides_that_is_the_answer():
-    told = summary.answer(*card(("a", "strong", "tracks"), ("b", "inverted", "inverted")))
-    assert told.endswith("No head goes with people on one protocol and against them on another.")
+    told = summary.answer(*changing(("a", "strong", "tracks"), ("b", "inverted", "inverted")))
+    assert "No head is shown to go with the labels of one protocol and against those" in told
 
 
 def test_the_legend_explains_every_verdict():
@@ -121,7 +129,15 @@ def test_a_head_that_others_beat_is_named_though_its_name_fits():
     result.heads["beaten_by"] = [2, 0, 0, 0]
     assert "is beaten by 2 other heads" in labels.beaten(result)
     result.heads["beaten_by"] = 0
+    assert labels.beaten(result) == ("No head is beaten on its own criterion by another head.")
+    result.heads["beaten_by"] = [np.nan, 0, np.nan, np.nan]
     assert labels.beaten(result).startswith("No head is beaten")
+    result.heads["beaten_by"] = np.nan
+    assert labels.beaten(result) == (
+        "No head could be tested against another on its own criterion."
+    )
+    one = make_run(np.ones((18, 1)), heads=["safety"], criterion=["safety"] * 9)
+    assert labels.beaten(names.label_check(one)).startswith("No head could be tested")
     assert "would be found with power" in labels.limits(result)
 
 
@@ -190,7 +206,8 @@ def test_models_are_compared_dataset_by_dataset():
     pairs = pd.DataFrame(rows, columns=["dataset", "difference", "verdict"])
     pairs = pairs.assign(model="a", other="b", low=-0.3, high=0.3)
     assert summary.difference(pairs) == (
-        "Beside b, a ranks more comparisons as people did on xstest (+0.100 [-0.300, +0.300]); "
+        "Beside b, a ranks more comparisons as the data set marks them on xstest "
+        "(+0.100 [-0.300, +0.300]); "
         "ranks fewer on llmbar (-0.200 [-0.300, +0.300]); can't be compared on rm-bench."
     )
     assert summary.difference(pairs.head(0)).startswith("No two models")

@@ -1,6 +1,7 @@
 """Sentences say what the disentanglement tables hold, and nothing without them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib.findings import disentanglement as findings
@@ -28,10 +29,25 @@ def test_copies_go_together_and_the_constant_head_is_named():
 
 
 def test_opposite_signs_between_and_within_are_told():
-    assert "1 pairs have opposite signs" not in told(planted.blocks_world(pairs=100))
-    assert "opposite signs between and within items: first and second" in told(
-        planted.levels_world(pairs=500)
+    assert "opposite signs" not in told(planted.blocks_world(pairs=100))
+    text = told(planted.levels_world(pairs=500))
+    assert "1 has opposite signs in these two intervals: first and second. Intervals" in text
+    assert "a description and no test" in text
+
+
+def test_pairs_of_opposite_signs_are_counted_of_those_with_both_intervals():
+    """Two of five pairs; one has no interval within items, and one misses by its high end."""
+    ends = {
+        "between": [(0.1, 0.5), (-0.5, -0.1), (0.1, 0.5), (0.1, 0.5), (0.1, 0.5)],
+        "within": [(-0.4, -0.2), (0.2, 0.4), (-0.4, 0.1), (np.nan, np.nan), (0.1, 0.2)],
+    }
+    pairs = pd.DataFrame(
+        [(kind, "a", str(k), *both) for kind, rows in ends.items() for k, both in enumerate(rows)],
+        columns=["kind", "head", "other", "low", "high"],
     )
+    (text,) = findings._reversed(pairs)
+    assert text.startswith("Of 4 pairs with an interval between and within items 2 have opposite")
+    assert "a and 0; a and 1." in text
 
 
 def test_a_hidden_factor_count_is_called_a_lower_bound():

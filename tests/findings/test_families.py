@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from lib import prose, stats
+from lib import stats
 from lib.findings import disentanglement as on_disentanglement
 from lib.findings import gating as on_gating
 from lib.findings import geometry as on_geometry
 from lib.findings import labels as on_labels
 from lib.findings import protocols as on_protocols
 from lib.findings import separability as on_separability
+from lib.findings import validity as on_validity
 from lib.planted import geometry as planted_geometry
 from lib.planted import make_run
 from lib.planted.disentanglement import blocks_world, independent_world
@@ -29,15 +31,15 @@ def coin(pairs: int = 60, heads: int = 2, **given):
 
 def test_validity_counts_heads_and_subsets_and_leaves_out_what_has_no_test():
     table = stats.validity(coin(subset=["a"] * 30 + ["b"] * 30))
-    (told,) = prose.family(table)
+    (told,) = on_validity.family(table)
     assert "one family of 6 tests" in told
     nulls = table[table["verdict"] == "inconclusive"]
     assert f"for the {len(nulls)} that found nothing" in told
     assert f"{nulls['mde'].min():.3f} to {nulls['mde'].max():.3f}" in told
     # one head of five is constant, and the only subset repeats "all"
-    (told,) = prose.family(stats.validity(validity_world(100)))
+    (told,) = on_validity.family(stats.validity(validity_world(100)))
     assert "one family of 4 tests" in told
-    assert prose.family(stats.validity(make_run(np.zeros((8, 1))))) == []
+    assert on_validity.family(stats.validity(make_run(np.zeros((8, 1))))) == []
 
 
 def test_a_head_at_chance_says_what_it_would_have_shown():
@@ -45,7 +47,7 @@ def test_a_head_at_chance_says_what_it_would_have_shown():
     table = stats.validity(make_run(np.column_stack([gaps, -gaps]).reshape(-1, 1)))
     row = next(table.itertuples())
     assert row.verdict == "chance"
-    assert f"departures from one half of {row.mde:.3f} or more" in prose.verdict(row)
+    assert f"departures from one half of {row.mde:.3f} would be found" in on_validity.verdict(row)
 
 
 def test_labels_count_both_families_and_tell_the_difference_they_would_find():
@@ -80,6 +82,17 @@ def test_protocols_count_cells_and_say_how_large_a_component_would_be_found():
     for name in hidden:
         size = f"standard deviation of {logit.loc[name, 'mde'] ** 0.5:.2f} log odds"
         assert any(size in sentence for sentence in told)
+
+
+def test_cells_of_one_prompt_have_no_sizes_to_tell():
+    tested = pd.DataFrame({"p": [0.5, 0.5], "mde": [np.nan, np.nan]})
+    none = pd.DataFrame({"estimate": [np.nan]})
+    assert on_protocols.family(tested, none) == [
+        "Cells are tested against one half as one family of 2 tests, corrected by Holm; no departure "
+        "from one half would be found with power .8."
+    ]
+    (told,) = on_protocols.family(tested.assign(mde=[0.1, np.nan]), none)
+    assert told.endswith("of 0.100 would be found with power .8, none by 1 of them.")
 
 
 def test_a_head_changes_sides_only_after_correction():
@@ -130,15 +143,15 @@ def test_the_permutation_of_heads_says_how_large_a_correlation_it_would_find():
 
 
 def test_a_probe_that_finds_nothing_says_what_it_would_have_found():
-    run = separability_world("absent", pairs=300)
+    run = separability_world("absent", pairs=600)
     probes = separability.probes(run, repeats=1, flips=9)
     losses = separability.readout(run, repeats=1, flips=9)
     row = probes.iloc[0]
     (told,) = on_separability.probes(probes)
     assert f"{0.5 + row['mde']:.3f} would have been found" in told
-    if losses["verdict"].iloc[0] == "not found":
-        (told,) = on_separability.readout(losses)
-        assert f"a probe right for {0.5 + losses['probe_mde'].iloc[0]:.3f}" in told
+    assert losses["verdict"].tolist() == ["not found"]
+    (told,) = on_separability.readout(losses)
+    assert f"a probe right for {0.5 + losses['probe_mde'].iloc[0]:.3f}" in told
 
 
 def test_the_gate_is_told_on_each_part_with_what_would_have_been_found():
@@ -146,6 +159,7 @@ def test_the_gate_is_told_on_each_part_with_what_would_have_been_found():
     told = on_gating.parts(rules)
     assert [sentence.split(" the gate")[0] for sentence in told] == ["On one", "On two"]
     missed = rules[(rules["subset"] == "one") & ~(rules["p_adjusted"] < 0.05) & rules["mde"].gt(0)]
+    assert len(missed)
     for size in missed["mde"]:
         assert f"{size:.3f} would be found" in told[0]
     assert on_gating.parts(rules[rules["subset"].isin(["all", "one"])]) == []
@@ -154,13 +168,13 @@ def test_the_gate_is_told_on_each_part_with_what_would_have_been_found():
 @pytest.mark.parametrize("shape", [(2, 1), (2, 2), (40, 1)])
 def test_with_next_to_nothing_no_family_sentence_holds_a_nan(shape):
     run = make_run(np.random.default_rng(0).standard_normal(shape))
-    told = prose.family(stats.validity(run))
+    told = on_validity.family(stats.validity(run))
     matrix, parts = protocols.protocol_matrix([run]), protocols.variance_components([run])
     told += on_protocols.family(matrix, parts)
     told += on_separability.family(separability.readout(run, repeats=1, flips=2, plants=0))
     pairs, found = disentanglement.disentanglement(run, draws=9), disentanglement.factors(run)
     told += on_disentanglement.family(pairs, found)
-    assert not any("nan" in sentence for sentence in told)
+    assert told and not any("nan" in sentence for sentence in told)
 
 
 def test_the_page_says_how_many_readouts_could_be_judged():

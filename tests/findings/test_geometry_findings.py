@@ -1,5 +1,6 @@
 """Sentences claim a place only where the table does."""
 
+import numpy as np
 import pytest
 
 from lib.findings import geometry as findings
@@ -27,6 +28,14 @@ def test_a_place_is_claimed_where_gauges_agree_only(make, place):
     assert f"looks like the {place} in both gauges" in told(one, one.weight, one.gain)
     text = told(other, other.weight, other.gain)
     assert "no place is claimed: the gauges disagree" in text and "looks like" not in text
+
+
+def test_states_in_a_shorter_type_are_judged_and_their_type_is_told():
+    world = planted.backbone_world(dtype="bfloat16")
+    text = told(world, world.weight, world.gain)
+    assert "that were computed in bfloat16; 1e-05 is allowed" in text and "Wᵀ holds (" in text
+    text = told(world, np.roll(world.weight, 1, axis=0), world.gain)
+    assert "Wᵀ fails (" in text and "looks like" not in text
 
 
 def test_missing_weights_are_told_once_with_their_reason():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib.findings import gating as gating_says
@@ -46,6 +47,24 @@ def test_numbers_are_the_tables():
     assert "probes of 1 concept, and 1 readout loss." in family
 
 
+def fitted(*accuracy: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A published probe of heads a, b, … on 50 components, where .800 was predicted for each."""
+    both = {"head": list("abc")[: len(accuracy)], "components": 50, "n": 40, "note": ""}
+    probe = pd.DataFrame(both | {"accuracy": accuracy})
+    return probe, pd.DataFrame(both | {"share": 0.5, "predicted": 0.8, "ceiling": 0.99})
+
+
+def test_what_the_published_probe_measures_is_concluded_only_where_no_head_is_off():
+    (_, close) = separability_says.published(*fitted(0.79, 0.80, 0.76))
+    assert "within 0.010 in the median and 0.040 at most: the probe measures" in close
+    (_, far) = separability_says.published(*fitted(0.79, 0.80, 0.66))
+    assert "the probe measures" not in far
+    assert "within 0.010 in the median and 0.140 at most" in far
+    assert "1 of 3 heads misses it by more than 0.05, the most c: 0.660 where 0.800" in far
+    assert "few states (40 here) or skewed scores" in far
+    assert far.endswith("w·h itself is right for at least 0.990.")
+
+
 def test_too_little_data_is_said_to_be_too_little():
     world = separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4)
     (sentence,) = separability_says.readout(separability.readout(world, repeats=1))
@@ -78,6 +97,22 @@ def test_a_gate_that_is_worth_something_is_told_so():
     assert gating_says.family(gating.rules(run)) == [
         "Gains are corrected by Holm over 12 comparisons of the gate with a rule."
     ]
+
+
+def test_heads_that_go_against_the_removed_one_count_as_much():
+    table = pd.DataFrame(
+        [
+            ("length", np.nan, np.nan, 1.0),
+            ("kind", -0.9, -0.2, -0.5),
+            ("calm", 0.1, 0.1, 0.0),
+        ],
+        columns=["head", "before", "after", "lambda"],
+    ).assign(removed="length", note="")
+    (told,) = gating_says.verbosity(table)
+    assert told == (
+        "length is taken out of 1 of 2 other heads. kind, the most correlated with it, goes from "
+        "-0.90 to -0.20; the mean size goes from 0.50 to 0.15."
+    )
 
 
 def test_no_gate_is_one_sentence():

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from lib.findings import protocols as on_protocols
 from lib.findings import summary as says
+from lib.stats.protocols import COMPONENTS, PARTS
 from lib.stats.winrates import VERDICTS
 from lib.summary.comparing import DIFFERENCES, SCORES
 from lib.summary.scorecards import CELLS, GAINS, PAIRS
 
+NO_PARTS = pd.DataFrame({"component": [*COMPONENTS, "total"], "scale": "logit", "note": "none"})
+NO_PARTS = NO_PARTS.reindex(columns=list(PARTS))
 NO_PAIRS, NO_GAINS = pd.DataFrame(columns=list(PAIRS)), pd.DataFrame(columns=list(GAINS))
 
 
@@ -44,6 +50,12 @@ MANY = cells(
 )
 
 
+def at_once(table: pd.DataFrame) -> pd.DataFrame:
+    """Sides as the verdicts say."""
+    shown = table["verdict"].isin(["strong", "tracks", "inverted"])
+    return table.rename(columns={"dataset": "protocol"}).assign(p_adjusted=1 - 0.99 * shown)
+
+
 def test_verdicts_are_counted_over_heads_and_protocols():
     told = says.scorecard(card(MANY), MANY, NO_PAIRS)
     assert told[0] == (
@@ -53,13 +65,15 @@ def test_verdicts_are_counted_over_heads_and_protocols():
 
 
 def test_a_head_that_changes_sides_is_named_with_both():
-    assert says.scorecard(card(MANY), MANY, NO_PAIRS)[1] == (
-        "b goes with people on llmbar (0.600 [0.500, 0.700]) and against them on xstest "
+    assert says.scorecard(card(MANY), MANY, NO_PAIRS, at_once(MANY))[1] == (
+        "b goes with the labels of llmbar (0.600 [0.500, 0.700]) and against those of xstest "
         "(0.300 [0.200, 0.400])."
     )
     steady = MANY[MANY["head"] == "a"]
-    told = says.scorecard(card(steady), steady, NO_PAIRS)
-    assert told[1] == "No head goes with people on one protocol and against them on another."
+    told = says.scorecard(card(steady), steady, NO_PAIRS, at_once(steady))
+    assert told[1].startswith(
+        "No head is shown to go with the labels of one protocol and against those of another"
+    )
 
 
 def test_one_head_on_one_protocol_reads_as_such():
@@ -192,10 +206,12 @@ def test_the_better_of_two_comes_first_whichever_it_is():
     table = pairs(("x", 0.2, "higher", 0.01, ""), ("y", -0.2, "lower", 0.01, ""))
     told = says.compare(scores("one", "two"), table)
     assert told[0] == (
-        "one ranks more comparisons of x as people did than two: one 0.600, two 0.500, difference "
-        "+0.200 [+0.100, +0.300] on 50 in common, adjusted p = 0.01."
+        "one ranks more comparisons of x as that data set marks them than two: one 0.600, two "
+        "0.500, difference +0.200 [+0.100, +0.300] on 50 in common, adjusted p = 0.01."
     )
-    assert told[1].startswith("two ranks more comparisons of y as people did than one: one 0.600")
+    assert told[1].startswith(
+        "two ranks more comparisons of y as that data set marks them than one"
+    )
     assert told[2] == "Corrected by Holm over 2 comparisons of two models."
 
 
@@ -207,5 +223,84 @@ def test_what_would_have_been_found_is_told_where_nothing_was():
     assert says.compare(scores("one", "two"), table) == [
         "one and two are not told apart on x (+0.020, 0.150 would have been found with power .8).",
         "Corrected by Holm over 1 comparison of two models.",
-        "Not paired on y: no comparison in common.",
+        "one and two are not paired on y: no comparison in common.",
     ]
+
+
+def test_pairs_that_cannot_be_compared_are_named_one_by_one():
+    table = pairs(
+        ("xstest", 0.2, "higher", 0.01, ""),
+        ("xstest", np.nan, "undefined", np.nan, "why"),
+        ("xstest", np.nan, "undefined", np.nan, "why"),
+        ("llmbar", np.nan, "undefined", np.nan, "why"),
+    ).assign(model=["a", "a", "b", "b"], other=["b", "c", "c", "c"])
+    told = says.compare(scores("a", "b", "c"), table)
+    assert [line for line in told if "paired" in line] == [
+        "a and c are not paired on xstest: why.",
+        "b and c are not paired on xstest, llmbar: why.",
+    ]
+
+
+def test_heads_without_any_verdict_are_not_said_to_keep_to_one_side():
+    unsure = MANY.assign(verdict="inconclusive", win_rate=0.5)
+    (sentence,) = [
+        line
+        for line in says.scorecard(card(unsure), unsure, NO_PAIRS, at_once(unsure))
+        if line.startswith("No head")
+    ]
+    assert "is shown to" in sentence and sentence in says.answer(
+        card(unsure), unsure, at_once(unsure)
+    )
+
+
+# ---- Sides, corrected over protocols ----
+
+
+def over_protocols(*rows) -> pd.DataFrame:
+    """Head, protocol, win rate, adjusted p."""
+    table = pd.DataFrame(rows, columns=["head", "protocol", "win_rate", "p_adjusted"])
+    return table.assign(low=table["win_rate"] - 0.1, high=table["win_rate"] + 0.1)
+
+
+BY_PAGE = cells(
+    ("a", "xstest", 0.8, "strong"),
+    ("a", "llmbar", 0.3, "inverted"),
+    ("b", "xstest", 0.7, "tracks"),
+    ("b", "llmbar", 0.4, "inverted"),
+)
+AT_ONCE = over_protocols(
+    ("a", "xstest", 0.8, 0.001),
+    ("a", "llmbar", 0.3, 0.001),
+    ("b", "xstest", 0.7, 0.07),  # passes on its own page alone
+    ("b", "llmbar", 0.4, 0.001),
+)
+
+
+def test_the_front_page_and_the_protocols_page_count_the_same_heads():
+    alone = says.answer(card(BY_PAGE), BY_PAGE)  # of b the verdicts of two pages would say it
+    assert "of another" not in alone
+    both = says.answer(card(BY_PAGE), BY_PAGE, AT_ONCE)
+    assert "1 of 2 heads goes with the labels of one protocol and against those of" in both
+    assert "corrected over all protocols at once" in both
+    (number,) = re.findall(r"(\d+) of 2 heads", both)
+    assert on_protocols.answer(AT_ONCE).startswith(f"{number} of 2 heads")
+
+
+def test_the_scorecard_names_the_heads_that_the_protocols_page_names():
+    told = says.scorecard(card(BY_PAGE), BY_PAGE, NO_PAIRS, AT_ONCE)
+    named = [line for line in told if "goes with the labels" in line]
+    assert named == [
+        "a goes with the labels of xstest (0.800 [0.700, 0.900]) and against those of llmbar "
+        "(0.300 [0.200, 0.400])."
+    ]
+    page = on_protocols.protocols(AT_ONCE.assign(p=np.nan, mde=np.nan), NO_PARTS)
+    assert set(named) == {line for line in page if "goes with the labels" in line}
+    assert "That heads change sides is corrected over all protocols at once." in told
+    told = says.scorecard(card(BY_PAGE), BY_PAGE, NO_PAIRS)
+    assert not any("of another" in line or "goes with" in line for line in told)
+
+
+def test_no_head_changes_sides_is_said_with_its_correction_too():
+    told = says.answer(card(BY_PAGE), BY_PAGE, AT_ONCE.assign(p_adjusted=0.2))
+    assert "No head is shown to go with the labels of one protocol" in told
+    assert "corrected over all protocols at once" in told

@@ -123,7 +123,7 @@ def test_the_family_is_every_pair_and_dataset(audit):
     ("other", "note"),
     [
         (run_of([1, 0], items=["x", "y"]), "no comparison in common"),
-        (run_of([1, 0], heads=2, final=False), "several heads and no one score"),
+        (run_of([1, 0], heads=2, final=False), "several heads and no one score (b)"),
         (run_of([1, np.nan]), "scores that are not numbers"),
     ],
 )
@@ -137,7 +137,16 @@ def test_tables_without_outcomes_are_not_paired(audit):
     audit("a", "xstest", run_of([1, 0]))
     results = audit("b", "xstest", run_of([1, 0]), kept=False)
     row = summary.compare(summary.everything(results, ["a", "b"])).iloc[0]
-    assert row["note"] == "who won each comparison was not kept"
+    assert row["note"] == "who won each comparison was not kept (b)"
+
+
+def test_two_models_without_outcomes_are_both_named(audit):
+    audit("a", "xstest", run_of([1, 0], heads=2, final=False))
+    results = audit("b", "xstest", run_of([1, 0]), kept=False)
+    row = summary.compare(summary.everything(results, ["a", "b"])).iloc[0]
+    assert row["note"] == (
+        "several heads and no one score (a); who won each comparison was not kept (b)"
+    )
 
 
 def test_a_model_of_one_head_is_compared_by_it(paired):
@@ -182,3 +191,18 @@ def test_heads_without_a_score_give_their_best_and_say_so(audit):
         *("", "several heads and no one score", "head_0")
     ]
     assert np.isnan(row["win_rate"]) and row["best_rate"] == pytest.approx(2 / 3)
+
+
+def test_length_stands_beside_each_score_on_its_own_comparisons(audit):
+    tokens = [9, 1, 9, 1, 5, 5, 1, 9]  # + + = −
+    one = make_run(np.ones((8, 1)), tokens=tokens)
+    audit("a", "xstest", one)
+    results = audit("b", "xstest", one.isel(comparison=[0, 1]))
+    rows = summary.scores(summary.everything(results)).set_index("model")
+    assert rows["longer"].to_dict() == {"a": 2.5 / 4, "b": 1}
+
+
+def test_without_baselines_there_is_no_length(audit):
+    results = audit("a", "xstest", run_of([1, 0]))
+    (results / "a" / "xstest" / "baselines.parquet").unlink()
+    assert summary.scores(summary.everything(results))["longer"].isna().all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from statsmodels.stats.multitest import multipletests
 
 from lib import stats, summary
 from lib.errors import DataError
@@ -251,3 +252,86 @@ def test_gains_of_the_gate_are_those_of_its_page(keep):
 def test_a_model_without_a_gate_has_no_gains(keep):
     rules = gate_stats.rules(validity_world(50))
     assert summary.gates(summary.tables(keep("m", "xstest", rules=rules), "m")).empty
+
+
+# ---- Length ----
+
+
+def length_rows(**rates: float) -> pd.DataFrame:
+    """Rows of a baselines table: subset → what the longer response wins."""
+    table = pd.DataFrame({"subset": list(rates), "win_rate": list(rates.values())})
+    table = table.assign(n=100, low=table["win_rate"] - 0.1, high=table["win_rate"] + 0.1, note="")
+    other = table.assign(win_rate=0.5, baseline="random direction")
+    return pd.concat([table.assign(baseline="longer response"), other], ignore_index=True)
+
+
+def test_what_the_longer_response_wins_is_read_from_the_validity_pages(keep, left):
+    keep("m", "xstest", baselines=length_rows(all=0.75))
+    keep("m", "llmbar", baselines=length_rows(all=0.4, x=0.3, y=0.5))
+    keep("m", "stimuli/controlled", baselines=length_rows(all=0.9, tone=0.8))
+    found = summary.longer(left())
+    assert found[["dataset", "subset", "win_rate"]].values.tolist() == [
+        *(["llmbar", "all", 0.4], ["llmbar", "x", 0.3], ["llmbar", "y", 0.5]),
+        ["xstest", "all", 0.75],
+        ["stimuli/controlled", "tone", 0.8],
+    ]
+
+
+def test_a_card_sets_length_beside_the_extremes_of_a_head(keep, left):
+    keep("m", "xstest", baselines=length_rows(all=0.75))
+    keep("m", "llmbar", baselines=length_rows(all=0.4))
+    card = summary.scorecard(left()).set_index("head")
+    # a wins .7 of xstest and .6 of llmbar, b .2 and .55; rm-bench tells no length
+    assert card.loc["a", ["best", "best_longer"]].tolist() == ["xstest", 0.75]
+    assert card.loc["a", ["worst", "worst_longer"]].tolist() == ["llmbar", 0.4]
+    assert card["from_length"].tolist() == pytest.approx([0.125, 0.35])
+
+
+def test_without_baselines_there_is_no_length_to_tell(left):
+    assert summary.longer(left()).empty
+    card = summary.scorecard(left())
+    assert card[["best_longer", "worst_longer", "from_length"]].isna().all(axis=None)
+
+
+def test_length_is_no_head(keep, left):
+    before = summary.scorecard(left())
+    keep("m", "xstest", baselines=length_rows(all=0.75))
+    after = summary.scorecard(left())
+    counts = ["head", "protocols", "strong", "tracks", "inverted", "inconclusive"]
+    pd.testing.assert_frame_equal(after[counts], before[counts])
+    assert set(summary.matrix(left())["head"]) == {"a", "b"}
+
+
+# ---- Corrected over protocols ----
+
+
+def over_protocols(*cells) -> pd.DataFrame:
+    columns = ["head", "protocol", "win_rate", "p_adjusted"]
+    return pd.DataFrame(cells, columns=columns).assign(low=0.1, high=0.9)
+
+
+CELLS = [(h, p, 0.6, 0.01) for h in "ab" for p in ("xstest", "llmbar", "rm-bench")]
+
+
+def test_the_protocols_table_tells_of_sides_where_it_holds_the_same_cells(keep, left):
+    keep("m", protocols=over_protocols(*CELLS, ("a", "stimuli/controlled", 0.4, 0.9)))
+    assert len(summary.sides(left())) == 7
+
+
+@pytest.mark.parametrize("lost", [0, 5])
+def test_a_protocols_table_of_other_protocols_tells_nothing(keep, left, lost):
+    own = summary.sides(left())
+    keep("m", protocols=over_protocols(*CELLS[:lost], *CELLS[lost + 1 :]))
+    pd.testing.assert_frame_equal(summary.sides(left()), own)
+
+
+def test_without_a_protocols_page_the_cells_are_corrected_together(left):
+    cells = summary.matrix(left())
+    cells = cells[(cells["subset"] == "all") & (cells["verdict"] != "not run")]
+    found = summary.sides(left())
+    assert found["head"].tolist() == cells["head"].tolist()
+    told = cells["p"].notna().to_numpy()
+    assert 0 < told.sum() < len(told)  # one is undefined, and in no family
+    expected = multipletests(cells["p"][told], method="holm")[1]
+    assert found["p_adjusted"][told].to_numpy() == pytest.approx(expected)
+    assert found["p_adjusted"][~told].isna().all()

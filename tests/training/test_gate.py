@@ -67,9 +67,17 @@ def test_with_the_published_axis_the_gate_cannot_learn():
     weights, losses = gate.train_gate(*world(), np.eye(2), published_axis=True, **SMALL)
     uniform = ((world(seed=1)[1] - world(seed=1)[2]).sum(1) > 0).mean()
     assert abs(accuracy(weights, *world(seed=1)) - uniform) < 0.05
-    first = gate.train_gate(*world(), np.eye(2), published_axis=True, **(SMALL | {"steps": 1}))[0]
-    drift = max(np.abs(a - b).max() for a, b in zip(arrays(weights), arrays(first), strict=True))
-    assert drift < 0.011  # the first step's rounding, never a gradient
+
+    def drift(**options) -> float:
+        """Of the weights, from the first step to the last."""
+        first, last = (
+            arrays(gate.train_gate(*world(), np.eye(2), **SMALL | options | steps)[0])
+            for steps in ({"steps": 1}, {})
+        )
+        return max(np.abs(a - b).max() for a, b in zip(first, last, strict=True))
+
+    # Rounding moves them, which differs from processor to processor; never a gradient.
+    assert drift(published_axis=True) < 0.1 * drift()
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -1,8 +1,4 @@
-"""Sentences written from tables: what pages say in their takeaways and glue elsewhere.
-
-Every number in them comes from the table given; none is typed. Each function returns plain
-text, which ``lib.report`` escapes.
-"""
+"""What the validity page says, written from its tables."""
 
 from __future__ import annotations
 
@@ -12,12 +8,13 @@ import pandas as pd
 import xarray as xr
 
 from lib.extraction.run import TRAINED
-from lib.stats.winrates import ALL, CHANCE, distinct
+from lib.findings import words
+from lib.stats.winrates import ALL, CHANCE, STRONG, distinct
 
 _SAYS = {
-    "strong": "{head} strongly tracks what people chose",
-    "tracks": "{head} tracks what people chose",
-    "inverted": "{head} is inverted: it prefers what people rejected",
+    "strong": "{head} strongly tracks what the data set marks as better",
+    "tracks": "{head} tracks what the data set marks as better",
+    "inverted": "{head} is inverted: it prefers what the data set marks as worse",
     "chance": "{head} is at chance",
     "inconclusive": "{head} is inconclusive",
     "undefined": "{head} gives no verdict: {note}",
@@ -36,11 +33,7 @@ def verdict(row: Any) -> str:
         return f"{says}."
     found = f"{says} (win rate {interval(row)}, adjusted p = {row.p_adjusted:.2g})"
     if row.verdict in ("inconclusive", "chance"):
-        found += (
-            f"; this page finds departures from one half of {row.mde:.3f} or more"
-            if pd.notna(row.mde)
-            else "; one prompt can't show any departure from one half"
-        )
+        found += f"; {words.departures(pd.Series([row.mde]))}"
     return f"{found}."
 
 
@@ -74,17 +67,11 @@ def family(table: pd.DataFrame) -> list[str]:
     tests = tests[tests["p"].notna()]
     if tests.empty:
         return []
-    several = "s" if len(tests) > 1 else ""
-    told = f"Verdicts are one family of {len(tests)} test{several}, corrected by Holm"
-    missed = tests[tests["verdict"].isin(["inconclusive", "chance"]) & tests["mde"].notna()]
+    told = f"Verdicts are one family of {words.count(len(tests), 'test')}, corrected by Holm"
+    missed = tests[tests["verdict"].isin(["inconclusive", "chance"])]
     if missed.empty:
         return [f"{told}."]
-    least, most = (f"{size:.3f}" for size in missed["mde"].agg(["min", "max"]))
-    sizes = f"{least} to {most}" if least != most else least
-    return [
-        f"{told}; for the {len(missed)} that found nothing, departures from one half of {sizes} "
-        "would have been found with power .8."
-    ]
+    return [f"{told}; for the {len(missed)} that found nothing, {words.departures(missed['mde'])}."]
 
 
 def _many(overall: pd.DataFrame) -> list[str]:
@@ -105,8 +92,15 @@ def _can_be_chance(overall: pd.DataFrame) -> bool:
 
 
 def published(table: pd.DataFrame, rule: pd.DataFrame) -> list[str]:
-    """What the published rule calls valid, and what it can't tell apart."""
-    merged = table.merge(rule[["head", "subset", "valid"]], on=["head", "subset"])
+    """What the published rule calls valid, and what it rejects for which reason.
+
+    Parameters
+    ----------
+    table, rule
+        As ``lib.stats``'s ``validity`` and ``validity_as_published`` return them.
+    """
+    found = rule[["head", "subset", "accuracy", "p", "valid"]].rename(columns={"p": "rule_p"})
+    merged = table.merge(found, on=["head", "subset"])
     overall = merged[merged["subset"] == ALL]
     valid = overall[overall["valid"]]["head"].tolist()
     missed = overall[~overall["valid"]]
@@ -114,13 +108,21 @@ def published(table: pd.DataFrame, rule: pd.DataFrame) -> list[str]:
         f"By the published rule {len(valid)} of {len(overall)} heads are valid"
         + (f": {', '.join(valid)}." if valid else ".")
     ]
-    for says, name in (
-        ("inverted", "pointing the other way"),
-        ("tracks", "tracking what people chose, with fewer wins than the rule's threshold"),
+    inverted = missed[missed["verdict"] == "inverted"]["head"]
+    if len(inverted):
+        told.append(f"Rejected while pointing the other way: {', '.join(inverted)}.")
+    tracking = missed[missed["verdict"].isin(["strong", "tracks"])]
+    few, silent = tracking["accuracy"] < STRONG, ~(tracking["rule_p"] < 0.05)
+    for why, rejected in (
+        ("with fewer wins than the rule's threshold", few & ~silent),
+        ("with wins enough, but gaps that the rule's test doesn't find above 0", silent & ~few),
+        ("with too few wins, and gaps that the rule's test doesn't find above 0", few & silent),
     ):
-        heads = missed[missed["verdict"] == says]["head"].tolist()
-        if heads:
-            told.append(f"Rejected while {name}: {', '.join(heads)}.")
+        if rejected.any():
+            heads = ", ".join(tracking.loc[rejected, "head"])
+            told.append(
+                f"Rejected while tracking what the data set marks as better, {why}: {heads}."
+            )
     return told
 
 
@@ -129,15 +131,3 @@ def glued(table: pd.DataFrame) -> dict[str, str]:
     overall = table[table["subset"] == ALL]
     values = {f"verdict-{row.head}": verdict(row) for row in overall.itertuples()}
     return values | {"comparisons": str(int(overall["n"].iloc[0]))}
-
-
-def counted(counts: pd.DataFrame, lengths: pd.DataFrame) -> dict[str, str]:
-    """Values of the data page for other pages."""
-    items = counts.set_index("step")["items"]
-    longer = lengths[lengths["subset"] == ALL].iloc[0]
-    return {
-        "read": str(items["read"]),
-        "usable": str(items["usable"]),
-        "scored": str(items["scored"]),
-        "longer": "–" if pd.isna(longer["longer_wins"]) else f"{longer['longer_wins']:.3f}",
-    }

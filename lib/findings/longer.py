@@ -1,0 +1,111 @@
+"""What the longer response alone wins, said beside what heads, gates and models win.
+
+No test is made of length, so nothing here is in a page's family.
+
+``protocols``  the protocols page
+``scorecard``  the scorecard
+``gate``       the gating page
+``compare``    the comparison of models
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from lib.findings import words
+from lib.stats.gating import GATE
+from lib.stats.winrates import ALL, LONGER
+
+MOST = 6  # models and data sets that win no more than length
+
+
+def protocols(table: pd.DataFrame) -> list[str]:
+    """From where to where the longer response goes.
+
+    Parameters
+    ----------
+    table
+        As ``lib.stats.protocols.longer`` returns it.
+    """
+    return _range(table.rename(columns={"protocol": "dataset"}))
+
+
+def scorecard(card: pd.DataFrame, lengths: pd.DataFrame) -> list[str]:
+    """From where to where the longer response goes, and which head goes most with it.
+
+    Parameters
+    ----------
+    card, lengths
+        As ``lib.summary``'s ``scorecard`` and ``longer`` return them.
+    """
+    told = _range(lengths[lengths["subset"] == ALL])
+    known = card.dropna(subset=["from_length"])
+    if len(known) > 1 and told:
+        near = known.loc[known["from_length"].idxmin()]
+        told.append(
+            f"The head whose win rates stay nearest to its own is {near['head']}: "
+            f"{near['from_length']:.3f} away, the mean over protocols."
+        )
+    return told
+
+
+def _range(table: pd.DataFrame) -> list[str]:
+    known = table[table["win_rate"].notna()].reset_index(drop=True)
+    if known.empty:
+        return []
+    most, least = (known.loc[known["win_rate"].agg(end)] for end in ("idxmax", "idxmin"))
+    if len(known) == 1:
+        return [f"The longer response alone wins {_rate(most)} of {most['dataset']}."]
+    return [
+        f"The longer response alone wins {_rate(least)} of {least['dataset']} and {_rate(most)} of "
+        f"{most['dataset']}, the least and the most: a head that reads nothing but length does so "
+        "too."
+    ]
+
+
+def gate(rules: pd.DataFrame) -> list[str]:
+    """The gate beside the longer response, on all comparisons.
+
+    Parameters
+    ----------
+    rules
+        As ``lib.stats.gating.with_length`` returns it.
+    """
+    overall = rules[rules["subset"] == ALL].set_index("rule")
+    row = overall.loc[LONGER]
+    if pd.isna(row["win_rate"]) or overall.loc[GATE, "note"]:
+        return []
+    return [
+        f"The longer response alone wins {_rate(row)}; the gate gains {row['gain']:+.3f} "
+        f"[{row['gain_low']:+.3f}, {row['gain_high']:+.3f}] on it, outside of the corrected family."
+    ]
+
+
+def compare(scores: pd.DataFrame) -> list[str]:
+    """Which models' scores win no more than the longer response does, and where.
+
+    Parameters
+    ----------
+    scores
+        As ``lib.summary.scores`` returns it.
+    """
+    known = scores[scores["win_rate"].notna() & scores["longer"].notna()]
+    if known.empty:
+        return []
+    short = known[known["win_rate"] <= known["longer"]]
+    if short.empty:
+        return ["Each model's score wins more than the longer response alone on each data set."]
+    where = [
+        f"{row.model} on {row.dataset} ({row.win_rate:.3f}, length {row.longer:.3f})"
+        for row in short.itertuples()
+    ]
+    return [
+        "The longer response alone wins as much as the score of "
+        f"{words.listed(where, MOST)}, or more."
+    ]
+
+
+def _rate(row: Any) -> str:
+    return f"{row['win_rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
