@@ -98,7 +98,7 @@ def estimate(model, items, *, held_out: bool = True, seconds: float = 1.0) -> Es
 
 def _encoded(model, items, kept: np.ndarray) -> list:
     """Tokens of a sample of the items, evenly spaced."""
-    from lib.extraction import unfit
+    from lib.extraction.job import unfit
     from lib.models.prompt import RenderError
 
     first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))

@@ -29,8 +29,9 @@ from safetensors import safe_open
 from lib.atomic import replacing
 from lib.data.items import Items
 from lib.errors import DataError, StoreError
-from lib.extraction import lazy
+from lib.extraction import disk, lazy
 from lib.extraction import run as runs
+from lib.extraction.job import NothingToScoreError, versions
 
 INDEX = "parts.json"
 JOINED = ("extraction", "versions", "about")
@@ -72,7 +73,7 @@ def extract_stream(
     from filelock import FileLock, Timeout
 
     folder = Path(folder)
-    runs.check_states(states)
+    disk.check_states(states)
     _refuse_foreign(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +97,7 @@ def extract_stream(
                 )
             if not any(note["items"] for note in notes):
                 raise DataError("an item to score", "none in any piece", "Choose other data.")
-            _write(folder / INDEX, {"format": runs.FORMAT, "parts": len(notes)})
+            _write(folder / INDEX, {"format": disk.FORMAT, "parts": len(notes)})
     except Timeout:
         raise StoreError(
             f"a folder that no other process is writing ({folder})",
@@ -117,7 +118,7 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
         "given": items.fingerprint,
         "model": dict(model.fingerprint),
         "states": states,
-        "versions": extraction.versions(),
+        "versions": versions(),
         "options": {
             "packing": matters["packing"],
             "held_out": bool(matters["held_out"]),
@@ -134,15 +135,15 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
                 f"{name} with another {differ}",
                 "Name another folder, or delete this one.",
             )
-        if not note["items"] or (folder / name / runs.JSON).is_file():
+        if not note["items"] or (folder / name / disk.JSON).is_file():
             shutil.rmtree(scratch, ignore_errors=True)
             return note
     try:
         run = extraction.extract(model, items, store=scratch, **options)
-        runs.save_run(run, folder / name, states=states, seed=number)
+        disk.save_run(run, folder / name, states=states, seed=number)
         scored, dropped = run.sizes["item"], run.attrs["dropped"]
         unscored = run.attrs["unscored"]
-    except extraction.NothingToScoreError as nothing:
+    except NothingToScoreError as nothing:
         scored, dropped, unscored = 0, nothing.dropped, nothing.unscored
     counted = {"dropped": dropped, "unscored": unscored, "responses": len(items.responses)}
     note = {**made, "items": scored, **counted}
@@ -214,7 +215,7 @@ def load(folder: str | Path) -> xr.Dataset:
         for reason, ids in note.get("unscored", {}).items():
             unscored.setdefault(reason, []).extend(ids)
         if note["items"]:
-            run = runs.load_run(path)
+            run = disk.load(path)
             attrs.append(run.attrs)
             # Rows of the whole set's responses, positions among the whole run's items.
             shift = {"response": rows, "better": rows, "worse": rows, "item_of_response": items}
@@ -242,7 +243,7 @@ def _parts(folder: Path, count) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _piece(path: Path, name: str, rows: int) -> lazy.Piece:
-    tensors = path / runs.TENSORS
+    tensors = path / disk.TENSORS
     kept = None
     with safe_open(tensors, framework="numpy") as file:
         if f"{name}.rows" in file.keys():  # noqa: SIM118

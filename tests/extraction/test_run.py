@@ -13,17 +13,18 @@ import xarray as xr
 
 from lib.data.items import Builder, Items
 from lib.errors import DataError, ModelError, ParameterError, StoreError
-from lib.extraction import extract, sealed
-from lib.extraction import run as runs
-from lib.extraction.run import (
+from lib.extraction import (
     TRAINED,
     align,
     check,
     check_target,
     comparisons,
+    disk,
+    extract,
     load_run,
     pool,
     save_run,
+    sealed,
 )
 from lib.models.base import Readout
 from lib.models.prompt import PromptFormat
@@ -401,7 +402,7 @@ def test_a_swap_that_fails_puts_the_older_run_back(run, tmp_path, monkeypatch):
             raise OSError("disk quota exceeded")
         replace_(source, target)
 
-    monkeypatch.setattr(runs.os, "replace", second_fails)
+    monkeypatch.setattr(disk.os, "replace", second_fails)
     with pytest.raises(StoreError, match="disk quota"):
         save_run(run, tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -1,0 +1,77 @@
+"""From a job and its states to a Run."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from lib.extraction import store as stores
+from lib.extraction.job import Job
+from lib.extraction.run import SCHEMA, check
+from lib.extraction.shards import States
+
+
+def assemble(job: Job, states: States, manifest) -> xr.Dataset:
+    """The Run of a job's states; ``manifest`` is that of their store."""
+    import safetensors
+
+    model, items, encoded = job.model, job.items, job.encoded
+    hidden, gate_hidden = states.hidden, states.gate_hidden
+    halved = {} if states.halved is None else {"out of memory": f"rows cut to {states.halved}"}
+    owner = items.item_of_response
+    readout = model.read(hidden, gate_hidden[owner] if model.gated else None)
+    n_prompt = np.asarray([item.n_prompt for item in encoded])
+    lengths = np.asarray([len(ids) for item in encoded for ids in item.sequences])
+    table = items.comparisons
+    row = items.responses["row"].to_numpy(np.int64)
+    variables = {
+        "score": (("response", "head"), readout.score),
+        "hidden": (("response", "feature"), hidden),
+        "gate_hidden": (("item", "feature"), gate_hidden),
+        **{name: (SCHEMA[name][0], values) for name, values in states.taps.items()},
+        "item_of_response": ("response", owner),
+        "slot": ("response", items.responses["slot"].to_numpy(np.int64)),
+        "prompt_hash": ("item", items.prompts["prompt_hash"].to_numpy(np.str_)),
+        "n_prompt_tokens": ("item", n_prompt),
+        "n_response_tokens": ("response", lengths - n_prompt[owner]),
+        "n_chars": ("response", items.responses["text"].str.len().to_numpy(np.int64)),
+        "better": ("comparison", row[table["better"]]),
+        "worse": ("comparison", row[table["worse"]]),
+        "criterion": ("comparison", table["criterion"].to_numpy(np.str_)),
+        "subset": ("comparison", table["subset"].to_numpy(np.str_)),
+        "head_source": ("head", np.asarray([head.source for head in model.heads], np.str_)),
+        "head_concept": ("head", np.asarray([head.concept for head in model.heads], np.str_)),
+    }
+    if readout.final is not None:
+        variables["final"] = ("response", readout.final)
+    if readout.gate is not None:
+        first = np.unique(owner, return_index=True)[1]
+        variables["gate"] = (("item", "head"), readout.gate[first])
+    return check(
+        xr.Dataset(
+            variables,
+            {
+                "response": row,
+                "head": np.asarray([head.name for head in model.heads], np.str_),
+                "item": items.prompts["item"].to_numpy(np.str_),
+            },
+            {
+                "model": model.name,
+                "dataset": items.name,
+                "items": items.fingerprint,
+                "fingerprint": job.fingerprint,
+                "dropped": {reason: int(count) for reason, count in items.dropped.items()},
+                "unscored": job.unscored,
+                "missing": list(items.missing),
+                "about": dict(items.about),
+                "extraction": {
+                    "dtype": manifest["dtype"],
+                    "device": manifest["device"],
+                    **manifest[stores.DECIDED],
+                    **halved,
+                },
+                "versions": {**manifest["versions"], "safetensors": safetensors.__version__},
+                "template_example": model.format.example,
+            },
+        )
+    )

@@ -1,0 +1,265 @@
+"""A run on disk: a folder of ``run.json`` and ``run.safetensors``, no pickle anywhere.
+
+The tensors' file holds a checksum of both. ``save_run`` writes by rename, ``load`` reads one,
+``check_target`` tells beforehand whether it may be written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from safetensors import SafetensorError
+
+from lib.errors import ParameterError, StoreError
+from lib.extraction import sealed
+from lib.extraction.run import COORDS, SCHEMA, STATES, check
+
+FORMAT = 2
+JSON, TENSORS = "run.json", "run.safetensors"
+
+
+def check_states(states: int | None) -> None:
+    """Raise a ``ParameterError`` for a negative number of items whose states are kept."""
+    if states is not None and states < 0:
+        raise ParameterError(
+            "a number of items whose hidden states are kept, 0 or more",
+            f"states={states}",
+            "Leave states out to keep all.",
+        )
+
+
+def check_target(folder: str | Path, states: int | None = None) -> Path:
+    """Where ``save_run`` would write, if it may; ask before a model runs for hours.
+
+    Parameters
+    ----------
+    folder, states
+        As for ``save_run``.
+
+    Returns
+    -------
+    Path
+        The folder with symlinks resolved.
+
+    Raises
+    ------
+    StoreError
+        When the path or one above it is a file, or the folder holds anything but a run.
+    ParameterError
+        When ``states`` is negative.
+    """
+    check_states(states)
+
+    def refused(found):
+        return StoreError(
+            f"a new folder, an empty one, or one with a run alone, at {folder}",
+            found,
+            "Name another folder; nothing in this one was changed.",
+        )
+
+    try:
+        target = Path(folder).resolve()
+        there = next(path for path in (target, *target.parents) if path.exists())
+        if not there.is_dir():
+            raise refused(f"a file, {there}")
+        others = _others(target) if there == target else []
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symlinks
+        raise refused(str(error)) from None
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise refused(f"{', '.join(others[:3])}{more}")
+    return target
+
+
+def _others(folder: Path) -> list[str]:
+    """Names in the folder that are no part of a run."""
+    return sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.name not in (JSON, TENSORS) or path.is_symlink() or not path.is_file()
+    )
+
+
+def save_run(
+    run: xr.Dataset, folder: str | Path, *, states: int | None = None, seed: int = 0
+) -> Path:
+    """Write a run, by rename: the folder is whole or not there.
+
+    Parameters
+    ----------
+    run
+        Follows the schema.
+    folder
+        Made when it isn't there; replaced when it is empty or holds a run and nothing else.
+        A symlink stays, and what it points to is written.
+    states
+        Keep hidden states, and what was tapped, of a seeded sample of this many items;
+        ``None`` for all.
+    seed
+        Of that sample.
+
+    Raises
+    ------
+    StoreError
+        When the run breaks the schema, the folder holds something else, or the disk is full
+        or can't be written; what was in the folder is then still there.
+    ParameterError
+        When ``states`` is negative.
+    """
+    check(run)
+    target = check_target(folder, states)
+    folder = Path(folder)
+    tensors, strings = {}, {}
+    kept = _kept(run, states, seed)
+    for name in [*COORDS, *SCHEMA]:
+        if name not in run.variables:
+            continue
+        values = run[name].values
+        if values.dtype.kind == "U":
+            strings[name] = values.tolist()
+        elif name in STATES:
+            rows = kept[name]
+            tensors[f"{name}.rows"] = rows.astype(np.int32)
+            tensors[name] = np.ascontiguousarray(values[rows], np.float32)
+        elif values.dtype.kind == "f":
+            tensors[name] = np.ascontiguousarray(values, np.float32)
+        else:
+            tensors[name] = np.ascontiguousarray(values, np.int32)
+    document = {
+        "format": FORMAT,
+        "sizes": dict(run.sizes),
+        "attrs": run.attrs,
+        "strings": strings,
+    }
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    try:
+        _write(target, text, tensors)
+    except (OSError, SafetensorError) as error:
+        raise StoreError(
+            f"room to write a run in {folder}",
+            str(error),
+            "Free some disk, or name another folder; an older run there is untouched.",
+        ) from None
+    return folder
+
+
+def _write(folder: Path, text: str, tensors: dict[str, np.ndarray]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.partial-"))
+    try:
+        (partial / JSON).write_bytes(text.encode())
+        sealed.save(partial / TENSORS, tensors, **{JSON: _sha256(text.encode())})
+        os.chmod(partial, 0o755)
+        if folder.exists():
+            retired = partial.with_name(partial.name + ".old")
+            os.replace(folder, retired)
+            try:
+                os.replace(partial, folder)
+            except OSError:
+                os.replace(retired, folder)
+                raise
+            # By name: what came into the folder since it was looked at is nobody's to delete.
+            with contextlib.suppress(OSError):
+                for name in (JSON, TENSORS):
+                    (retired / name).unlink(missing_ok=True)
+                retired.rmdir()
+        else:
+            os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _kept(run: xr.Dataset, states: int | None, seed: int) -> dict[str, np.ndarray]:
+    n = run.sizes["item"]
+    items = np.arange(n)
+    if states is not None and states < n:
+        items = np.sort(np.random.default_rng(seed).permutation(n)[:states])
+    chosen = {
+        "item": items,
+        "response": np.flatnonzero(np.isin(run["item_of_response"].values, items)),
+    }
+    kept = {}
+    for name in STATES:
+        if name in run:
+            finite = np.isfinite(run[name].values)
+            present = np.flatnonzero(finite.all(axis=tuple(range(1, finite.ndim))))
+            kept[name] = np.intersect1d(chosen[SCHEMA[name][0][0]], present)
+    return kept
+
+
+def load(folder: str | Path) -> xr.Dataset:
+    """Read a run that ``save_run`` wrote.
+
+    Raises
+    ------
+    StoreError
+        When the folder holds no run, a damaged one, or one of another format.
+    """
+    folder = Path(folder)
+    if not (folder / JSON).is_file() or not (folder / TENSORS).is_file():
+        raise StoreError(
+            f"a run ({JSON} and {TENSORS}) in {folder}",
+            "none",
+            "Make one: python -m lib extract --model MODEL --dataset DATASET --out FOLDER",
+        )
+    try:
+        content = (folder / JSON).read_bytes()
+        document = json.loads(content)
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, error) from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != FORMAT:
+        raise StoreError(
+            f"a run of format {FORMAT} in {folder}",
+            f"format {found!r}",
+            "Extract it again with this version.",
+        )
+    try:
+        tensors, strings = sealed.load(folder / TENSORS)
+    except (OSError, SafetensorError) as error:
+        raise _damaged(folder, error) from None
+    if strings.get(JSON) != _sha256(content):
+        raise _damaged(folder, f"a {JSON} that doesn't match its checksum")
+    try:
+        run = _assemble(document, tensors)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise _damaged(folder, error) from None
+    return check(run)
+
+
+def _damaged(folder: Path, error: Exception | str) -> StoreError:
+    found = f"no {error}" if isinstance(error, KeyError) else f"{error}"
+    return StoreError(f"a whole run in {folder}", found, "Delete the folder and extract again.")
+
+
+def _assemble(document: dict, tensors: dict[str, np.ndarray]) -> xr.Dataset:
+    sizes, strings = document["sizes"], document["strings"]
+    variables = {}
+    for name, (dims, kind, _) in SCHEMA.items():
+        shape = tuple(sizes[dim] for dim in dims) if all(d in sizes for d in dims) else ()
+        if name in strings:
+            variables[name] = (dims, np.asarray(strings[name], dtype=np.str_).reshape(shape))
+        elif f"{name}.rows" in tensors:
+            values = np.full(shape, np.nan, np.float32)
+            values[tensors[f"{name}.rows"]] = tensors[name]
+            variables[name] = (dims, values)
+        elif name in tensors:
+            values = tensors[name]
+            variables[name] = (dims, values.astype(np.int64) if kind == "i" else values)
+    coords = {
+        name: np.asarray(strings[name], np.str_) if kind == "U" else tensors[name].astype(np.int64)
+        for name, kind in COORDS.items()
+    }
+    return xr.Dataset(variables, coords, document["attrs"])
