@@ -27,7 +27,7 @@ def sources(*places):
     )
 
 
-EXTRACTING = sources("lib/data", "lib/models", "lib/extraction", "lib/errors.py", "lib/paths.py")
+EXTRACTING = sources("lib/data", "lib/models", "lib/extraction", "lib/atomic.py", "lib/errors.py", "lib/paths.py")
 LIBRARY = sources("lib")
 BOOK = [path for path in sources("book") if "/results/" not in path and "/_build/" not in path]
 

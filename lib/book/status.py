@@ -32,6 +32,7 @@ from lib.atomic import replacing
 from lib.errors import PageError
 from lib.findings import words
 
+SAVED = re.compile(r"""\bpage\.save\([^\n]*?,\s*"([\w-]+)"\s*\)""")
 SUFFIX = ".provenance.json"
 OWN = "status"  # the page that shows the others
 COLUMNS = {"Seed": "seed", "Commit": "commit", "Machine": "machine", "Made by": "command"}
@@ -97,13 +98,25 @@ def read(results: str | Path) -> pd.DataFrame:
 
 
 def tables(page: str | Path) -> list[str]:
-    """Names of the tables that an executed page wrote beside it; none without its record."""
+    """Names of the tables that an executed page wrote beside it.
+
+    As its record tells; where that is missing or from before records did, as its cells do.
+    """
     path = Path(page).with_name(Path(page).stem + SUFFIX)
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return [name for name in kept.get("tables", ()) if Path(name).name == name]
-    except (OSError, AttributeError, ValueError, TypeError):
+        names = json.loads(path.read_text(encoding="utf-8"))["tables"]
+        return [name for name in names if Path(name).name == name]
+    except (OSError, KeyError, ValueError, TypeError):
+        return _saved(Path(page))
+
+
+def _saved(page: Path) -> list[str]:
+    try:
+        cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+        source = "\n".join("".join(cell["source"]) for cell in cells)
+    except (OSError, KeyError, ValueError, TypeError):
         return []
+    return list(dict.fromkeys(SAVED.findall(source)))
 
 
 def addresses(table: pd.DataFrame, results: str | Path, here: str | Path = "") -> list[str]:

@@ -30,7 +30,8 @@ def head_names(gutter: int, only: str = "true", quiet: bool = False) -> alt.Char
     """
     return (
         alt.Chart()
-        .transform_filter(f"datum.column === 0 && {only}")
+        .transform_joinaggregate(leftmost="min(column)", groupby=["row"])
+        .transform_filter(f"datum.column === datum.leftmost && {only}")
         .mark_text(
             align="left",
             baseline="middle",
@@ -47,7 +48,8 @@ def apart(only: str) -> alt.Chart:
     """A line between the heads and what they are compared with, right above its row."""
     return (
         alt.Chart()
-        .transform_filter(f"datum.column === 0 && {only}")
+        .transform_joinaggregate(leftmost="min(column)", groupby=["row"])
+        .transform_filter(f"datum.column === datum.leftmost && {only}")
         .mark_rule(stroke=theme.ink("rule"))
         .encode(x=alt.value(0), x2=alt.value("width"), y=alt.Y("line:Q", scale=None, axis=None))
     )
@@ -65,7 +67,11 @@ def column_names(x: alt.X, wide_top: int, narrow_top: int, short: bool = False) 
     short
         Are there names in ``short`` for a narrow page?
     """
-    chart = alt.Chart().transform_filter("datum.row === 0")
+    chart = (
+        alt.Chart()
+        .transform_joinaggregate(topmost="min(row)", groupby=["column"])
+        .transform_filter("datum.row === datum.topmost")
+    )
     if short:
         chart = chart.transform_calculate(title="narrow ? datum.short : datum.across")
     return chart.mark_text(

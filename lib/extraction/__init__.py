@@ -14,7 +14,7 @@ dtype, device, versions), so heads that change are scored again without running 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import xarray as xr
@@ -83,7 +83,8 @@ def extract(
     taps
         What else to keep of the same pass, by name: see ``lib.extraction.taps``.
     before
-        Called before the model runs, unless all states are at hand; may raise.
+        Called before shards are computed, unless all that are asked for are at hand; may
+        raise.
 
     Returns
     -------
@@ -101,11 +102,10 @@ def extract(
         When the store is another's, in use, or can't be written.
     """
     job = prepare(model, items, store, packing, held_out, taps)
-    if before is not None and not job.is_stored:
-        before()
     with stores.opened(job.folder, job.manifest, job.decide) as opened:
         for folder in gather:
             stores.adopt(folder, opened, len(job.shards))
+        _announce(before, opened, range(len(job.shards)))
         states = shards.collect(job, opened, budget, progress)
     return assemble(job, states, opened.manifest)
 
@@ -151,14 +151,18 @@ def extract_part(
             f"a part from 0 to {parts - 1} of {parts}", str(part), "Number the workers from 0."
         )
     job = prepare(model, items, store, packing, held_out, taps)
-    if before is not None and not job.is_stored:
-        before()
     tokens = [sum(item.n_tokens for item in job.encoded[shard]) for shard in job.shards]
     mine = stores.parts(tokens, parts)[part]
     with stores.opened(job.folder, job.manifest, job.decide, (part, parts)) as opened:
+        _announce(before, opened, mine)
         for _ in shards.computed(job, opened, mine, shards.Budget(job, budget), progress):
             pass
     return job.folder
+
+
+def _announce(before: Callable[[], object] | None, store, numbers: Iterable[int]) -> None:
+    if before is not None and not all(store.path(number).exists() for number in numbers):
+        before()
 
 
 def is_stored(

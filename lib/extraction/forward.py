@@ -137,6 +137,11 @@ class UnderWay:
     _which: Sequence[Sequence[int]]
     _arrivals: Sequence[torch.cuda.Event]
 
+    @property
+    def pending(self) -> bool:
+        """Is a device at work on them? Elsewhere than on a GPU they are there already."""
+        return bool(self._arrivals)
+
     def states(self) -> States:
         """Wait for them."""
         for arrival in self._arrivals:

@@ -298,13 +298,14 @@ def _pooled_attrs(runs: Sequence[xr.Dataset]) -> dict:
     for attrs in each:
         for reason, ids in attrs.get("unscored", {}).items():
             unscored.setdefault(reason, []).extend(f"{attrs['dataset']}: {i}" for i in ids)
+    known = all("unscored" in attrs for attrs in each)  # else these would be a part of them
     return {
         "model": each[0]["model"],
         "dataset": ("" if one_family else "pooled: ") + " + ".join(names),
         "items": "+".join(attrs["items"] for attrs in each),
         "fingerprint": each[0]["fingerprint"],
         "dropped": dropped,
-        "unscored": unscored,
+        **({"unscored": unscored} if known else {}),
         "missing": [f"{a['dataset']}: {name}" for a in each for name in a["missing"]],
         "about": joined([attrs["about"] for attrs in each]),
         "extraction": joined([attrs["extraction"] for attrs in each]),

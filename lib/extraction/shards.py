@@ -1,7 +1,8 @@
 """A job's shards, one after another: read where they are there, else computed and kept.
 
-While the device computes one shard, the one before is checked, written and handed on. Rows
-get shorter for good when memory is short.
+While a GPU computes one shard, the one before is checked, written and handed on; without
+one each is written before the next begins. What was computed is kept when the next one
+fails. Rows get shorter for good when memory is short.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,12 +82,18 @@ def computed(
 
 
 def _one_ahead(calls: Iterable[Callable[[], Any]]) -> Iterator[Any]:
-    """What each call gives, made once the next one has come."""
-    before = None
-    for call in calls:
+    """What each call gives, made once the next one has come, or has failed to."""
+    before: Callable[[], Any] | None = None
+    try:
+        for call in calls:
+            ready, before = before, call
+            if ready is not None:
+                yield ready()
+    except BaseException:
         if before is not None:
-            yield before()
-        before = call
+            with suppress(Exception):  # the first error is the one to tell
+                before()
+        raise
     if before is not None:
         yield before()
 
@@ -125,7 +132,10 @@ class _Shards:
             write(number, tensors)
             return tensors
 
-        return finish
+        if under_way.pending:
+            return finish
+        tensors = finish()
+        return lambda: tensors
 
     def _start(self, shard: slice, advance):
         from lib.extraction import forward as forwards

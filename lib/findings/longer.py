@@ -58,6 +58,11 @@ def _range(table: pd.DataFrame) -> list[str]:
     most, least = (known.loc[known["win_rate"].agg(end)] for end in ("idxmax", "idxmin"))
     if len(known) == 1:
         return [f"The longer response alone wins {_rate(most)} of {most['dataset']}."]
+    if most["win_rate"] == least["win_rate"]:
+        return [
+            f"The longer response alone wins {most['win_rate']:.3f} of each of {len(known)} data "
+            "sets."
+        ]
     return [
         f"The longer response alone wins {_rate(least)} of {least['dataset']} and {_rate(most)} of "
         f"{most['dataset']}, the least and the most: a head that reads nothing but length does so "
@@ -75,7 +80,7 @@ def gate(rules: pd.DataFrame) -> list[str]:
     """
     overall = rules[rules["subset"] == ALL].set_index("rule")
     row = overall.loc[LONGER]
-    if pd.isna(row["win_rate"]) or overall.loc[GATE, "note"]:
+    if row[["win_rate", "gain"]].isna().any() or overall.loc[GATE, "note"]:
         return []
     return [
         f"The longer response alone wins {_rate(row)}; the gate gains {row['gain']:+.3f} "
@@ -96,7 +101,11 @@ def compare(scores: pd.DataFrame) -> list[str]:
         return []
     short = known[known["win_rate"] <= known["longer"]]
     if short.empty:
-        return ["Each model's score wins more than the longer response alone on each data set."]
+        left = len(scores) - len(known)
+        return [
+            "Each model's score wins more than the longer response alone on each data set"
+            + (f" where both are known; not so for {left} more." if left else ".")
+        ]
     where = [
         f"{row.model} on {row.dataset} ({row.win_rate:.3f}, length {row.longer:.3f})"
         for row in short.itertuples()

@@ -69,6 +69,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
 }
 STRICT = "A tie is a loss here, unlike in a win rate."
 SHARED = "Responses that share the top share the credit."
+REMARKS = ("with ", "not counted: ")  # how the score was made, where nothing is lacking
 PART = (
     "The run holds a part of the benchmark, so these scores don't stand beside those that others "
     "report"
@@ -127,16 +128,17 @@ def says(dataset: str, scored: pd.DataFrame) -> list[str]:
     """What the score is; and where the run holds a part of the benchmark, what it lacks."""
     benchmark = BENCHMARKS[dataset]
     told = [benchmark.rule, SHARED if dataset == "reward-bench-2" else STRICT]
-    note = _lacks(scored)
-    if note:
-        told.append(f"{PART}: {note}.")
-    return told
+    notes = _notes(scored)
+    lacks = [note for note in notes if not note.startswith(REMARKS)]
+    remarks = [note for note in notes if note.startswith(REMARKS)]
+    told += [f"{PART}: {'; '.join(lacks)}."] if lacks else []
+    return told + ([f"The overall score here: {'; '.join(remarks)}."] if remarks else [])
 
 
-def _lacks(scored: pd.DataFrame) -> str:
-    """The note of the overall score; of a row that is about the run and not about one head."""
+def _notes(scored: pd.DataFrame) -> list[str]:
+    """Notes of the overall score; of a row that is about the run and not about one head."""
     overall = scored[(scored["level"] == OVERALL) & (scored["kind"] == "baseline")]
-    return overall["note"].iloc[0]
+    return [note for note in overall["note"].iloc[0].split("; ") if note]
 
 
 def section(

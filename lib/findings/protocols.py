@@ -115,7 +115,8 @@ def answer(matrix: pd.DataFrame) -> str:
     heads = matrix.assign(above=_side(matrix, 1), below=_side(matrix, -1))
     sides = heads.groupby("head", sort=False)[["above", "below"]].any().all(axis=1)
     return (
-        f"{int(sides.sum()) or 'None'} of {len(sides)} heads go{'es' if sides.sum() == 1 else ''} "
+        f"{int(sides.sum()) or 'None'} of {words.count(len(sides), 'head')} "
+        f"go{'es' if sides.sum() == 1 else ''} "
         "with the labels of one protocol and against those of another, corrected over all at once."
     )
 

@@ -129,9 +129,9 @@ WORDS: dict[str, tuple[str, str]] = {
     "probes": (
         "Concepts are encoded linearly, some better than others",
         "A head's score is linear in the state that is probed, so a probe can only miss what the "
-        "components drop of it, whatever the head is about. It is an artefact as long as fits "
-        "with a known share lie nearer to the prediction than the published accuracies to one "
-        "another: scores that aren't normal, and few states, lead away from it.",
+        "components drop of it, whatever the head is about. It is an artefact as long as "
+        "what the prediction misses of a difference between two heads is smaller than the "
+        "published difference: scores that aren't normal, and few states, lead away from it.",
     ),
     "probes-absent": (
         "A high probe accuracy means that the concept is there",

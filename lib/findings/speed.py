@@ -47,8 +47,8 @@ def starting(starts: pd.DataFrame, memory: pd.DataFrame) -> list[str]:
     ]
     told += [
         f"A run of {row.responses:,} responses, {row.piece_items:,} items at a time, held "
-        f"{row.first_mib:,.0f} MiB when a tenth was done and {row.last_mib:,.0f} MiB at the end; "
-        f"opened, with one slice of the states read, {row.read_mib:,.0f} MiB."
+        f"{row.first_mib:,.0f} MiB when a tenth or more was done and {row.last_mib:,.0f} MiB at "
+        f"the end; opened, with one slice of the states read, {row.read_mib:,.0f} MiB."
         for row in memory.itertuples()
     ]
     return told

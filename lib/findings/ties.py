@@ -36,6 +36,6 @@ def ties(table: pd.DataFrame, extraction: Mapping[str, str] | None = None) -> li
         f"counted half: {words.listed(named, MOST)}."
     )
     dtype = (extraction or {}).get("dtype", "")
-    if dtype in ROUGH:
-        told += f" The run was made in {dtype}, whose rounding makes ties."
+    if dtype in ROUGH and (some["share"] < 1).any():
+        told += f" The run's states were computed in {dtype}, and rounding can make ties."
     return [told]

@@ -181,10 +181,12 @@ def variance_components(
     prompts alone.
     """
     cells = _cells(runs)
-    lost = np.any([cell.lost | cell.tied for cell in cells], axis=0)
-    kept = ~lost
-    left_out = [str(name) for name in cells[0].heads[lost]]
+    heads = cells[0].heads
     cells = [cell for cell in cells if len(cell.sizes) > 1]
+    gone = [cell.lost | cell.tied for cell in cells]
+    lost = np.any(gone, axis=0) if gone else np.ones(len(heads), bool)
+    kept = ~lost
+    left_out = [str(name) for name in heads[lost]]
     shape = {"heads": int(kept.sum()), "protocols": len(cells)}
     if min(shape.values()) < 2:
         note = "needs two heads and two protocols with at least two prompts each"

@@ -1,5 +1,6 @@
 """audit.yml is the one list of what the book shows."""
 
+import json
 import shlex
 
 import nbformat
@@ -483,6 +484,20 @@ def test_pages_that_left_the_plan_are_removed_with_their_tables(tmp_path, monkey
         "kept/validity.parquet",
         "kept/validity.provenance.json",
     ]
+
+
+def test_a_page_of_before_its_tables_were_recorded_takes_them_too(tmp_path, monkeypatch):
+    from lib.book import build
+
+    monkeypatch.setattr(paths, "RESULTS", tmp_path)
+    (tmp_path / "validity.ipynb").touch()
+    cell = {"cell_type": "code", "source": ["table = f(run)\n", 'page.save(table, "labels")']}
+    (tmp_path / "labels.ipynb").write_text(json.dumps({"cells": [cell]}))
+    (tmp_path / "labels.provenance.json").write_text(json.dumps({"page": "labels"}))
+    for name in ("labels", "validity"):
+        (tmp_path / f"{name}.parquet").touch()
+    build.prune({tmp_path / "validity.ipynb"})
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["validity.ipynb", "validity.parquet"]
 
 
 def test_a_page_that_left_takes_its_tables_from_a_folder_where_another_stays(tmp_path, monkeypatch):

@@ -148,17 +148,61 @@ def test_a_killed_run_goes_on_where_it_stopped(tiny_model, tmp_path, small_shard
     assert files(tmp_path / "s") == files(tmp_path / "whole")
 
 
-def test_the_next_shard_is_under_way_before_one_is_waited_for(
+class Arrival:
+    """Stands for what a GPU reaches when it is done."""
+
+    def synchronize(self):
+        pass
+
+
+def test_on_a_gpu_the_next_shard_is_under_way_before_one_is_waited_for(
     tiny_model, tmp_path, small_shards, monkeypatch
 ):
     done = []
     start, states = forwards.start, forwards.UnderWay.states
+    monkeypatch.setattr(forwards, "_arrivals", lambda devices: [Arrival()])
     monkeypatch.setattr(forwards, "start", lambda *a, **o: done.append("start") or start(*a, **o))
     monkeypatch.setattr(forwards.UnderWay, "states", lambda u: done.append("states") or states(u))
     # Its check waits for each of its states.
     monkeypatch.setattr("lib.extraction.parity.objection", lambda *_: "")
     extract(tiny_model, made_up(), store=tmp_path)
     assert done == ["start", "start", "states", "start", "states", "start", "states", "states"]
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ModelError("memory", "too little", "Less.")])
+def test_what_was_computed_is_kept_when_the_next_shard_fails(
+    tiny_model, tmp_path, small_shards, monkeypatch, gpu, error
+):
+    calls, start = [], forwards.start
+
+    def third_fails(*arguments, **options):
+        if "on_step" in options:  # not the few that a new store tries its packing on
+            calls.append(1)
+            if len(calls) == 3:
+                raise error
+        return start(*arguments, **options)
+
+    if gpu:
+        monkeypatch.setattr(forwards, "_arrivals", lambda devices: [Arrival()])
+    monkeypatch.setattr(forwards, "start", third_fails)
+    with pytest.raises(error if isinstance(error, type) else type(error)):
+        extract(tiny_model, made_up(), store=tmp_path)
+    assert {"00000.safetensors", "00001.safetensors"} < set(files(tmp_path))
+
+
+def test_before_is_called_only_where_something_is_to_be_computed(tiny_model, tmp_path):
+    calls = []
+    extract(tiny_model, made_up(), store=tmp_path / "a", before=lambda: calls.append("new"))
+    extract(tiny_model, made_up(), store=tmp_path / "a", before=lambda: calls.append("kept"))
+    extract(
+        tiny_model,
+        made_up(),
+        store=tmp_path / "b",
+        gather=[tmp_path / "a"],
+        before=lambda: calls.append("gathered"),
+    )
+    assert calls == ["new"]
 
 
 def test_a_process_killed_while_writing_leaves_a_store_that_opens(tmp_path):

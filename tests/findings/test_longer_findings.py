@@ -29,6 +29,21 @@ def test_the_least_and_the_most_are_told():
     assert one == ["The longer response alone wins 0.700 [0.600, 0.800] of xstest."]
 
 
+def test_one_rate_everywhere_names_no_data_set_twice():
+    even = says.protocols(lengths(("a", 1.0), ("b", 1.0)).rename(columns={"dataset": "protocol"}))
+    assert even == ["The longer response alone wins 1.000 of each of 2 data sets."]
+
+
+def test_a_gain_that_is_no_number_is_not_told():
+    assert says.gate(rules().assign(gain=np.nan)) == []
+
+
+def test_a_model_beside_an_unknown_length_is_not_said_to_win_more():
+    table = scores(("m", "a", 0.6, 0.5), ("n", "b", 0.4, np.nan))
+    (told,) = says.compare(table)
+    assert told.endswith("where both are known; not so for 1 more.")
+
+
 def test_the_head_nearest_to_length_is_named():
     card = pd.DataFrame({"head": ["a", "b", "c"], "from_length": [0.2, 0.05, np.nan]})
     assert says.scorecard(card, BOTH)[1] == (

@@ -140,6 +140,17 @@ def test_a_run_without_any_whole_item_says_so_without_a_table():
     assert "items without all nine comparisons: 3" in says.says("rm-bench", scored)[-1]
 
 
+def test_how_a_whole_benchmark_was_scored_does_not_make_it_a_part():
+    scored = whole("reward-bench", ("overall", "overall", "", 0.7))
+    told = says.says(
+        "reward-bench", scored.assign(note="with Prior Sets at half weight; not counted: x")
+    )
+    assert told[-1] == "The overall score here: with Prior Sets at half weight; not counted: x."
+    assert not any(says.PART in sentence for sentence in told)
+    lacking = scored.assign(note="missing: x; with Prior Sets at half weight")
+    assert f"{says.PART}: missing: x." in says.says("reward-bench", lacking)
+
+
 def test_a_head_whose_scores_are_no_numbers_does_not_make_the_run_a_part():
     scored = whole("reward-bench", ("overall", "overall", "", 0.7))
     scored.loc[0, ["score", "note"]] = [np.nan, official.NOT_NUMBERS]

@@ -39,5 +39,5 @@ def test_many_heads_are_counted():
 @pytest.mark.parametrize(("dtype", "said"), [("bfloat16", True), ("float32", False)])
 def test_a_number_type_that_makes_ties_is_named(dtype, said):
     (told,) = ties(table(a=3), {"dtype": dtype})
-    assert ("The run was made in bfloat16, whose rounding makes ties." in told) == said
+    assert ("computed in bfloat16, and rounding can make ties." in told) == said
     assert ties(table(a=0), {"dtype": dtype}) == []

@@ -370,3 +370,18 @@ def test_what_mantels_test_would_find_is_beyond_its_95th_percentile():
     ]
     mde = geo.mantel_test(one, other)[3]
     assert mde == pytest.approx(np.quantile(np.abs(null), 0.95) + 0.8416 * np.std(null), abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rounding_of_scores_with_a_large_offset_is_no_other_weight(seed):
+    # Float32 rounds a sum of 4,096 products near 3 by more than 1e-5 of a spread of .05.
+    generator = np.random.default_rng(seed)
+    weight = generator.standard_normal((3, 4096)).astype(np.float32) / 64
+    offset = np.full(4096, 3.0)
+    offset[:4] *= 30
+    hidden = (offset + 0.05 * generator.standard_normal((400, 4096))).astype(np.float32)
+    own = make_run(hidden @ weight.T, hidden=hidden)
+    found = geo.identity(own, weight)
+    assert (found["verdict"] == "holds").all(), found
+    other = make_run(hidden @ np.roll(weight, 1, axis=1).T, hidden=hidden)
+    assert (geo.identity(other, weight)["verdict"] == "fails").all()

@@ -343,3 +343,12 @@ def test_the_longer_response_has_a_row_for_each_subset_of_a_single_run():
     run = make_run(np.ones((8, 1)), tokens=[9, 1] * 2 + [1, 9] * 2, subset=["x", "x", "y", "y"])
     table = protocols.longer([run])
     assert table[["protocol", "win_rate"]].values.tolist() == [["x", 1], ["y", 0]]
+
+
+def test_a_protocol_without_comparisons_takes_no_head_with_it():
+    runs = protocol_world("main", sd=1.0, heads=3, protocols=2, prompts=60)
+    empty = runs[0].isel(comparison=slice(0)).assign_attrs(dataset="file:nothing")
+    with_it = protocols.variance_components([*runs, empty], draws=50, seed=0)
+    without = protocols.variance_components(runs, draws=50, seed=0)
+    pd.testing.assert_frame_equal(with_it, without)
+    assert without["estimate"].notna().any()
