@@ -67,8 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--limit", type=_count, default=0, help="at most this many items of each; 0: all"
     )
-    command.add_argument("--seed", type=_count, default=0, help="of the sample that limit takes")
-    command.add_argument("--cores", type=int, default=2)
+    command.add_argument("--seed", type=_seed, default=0, help="of the sample that limit takes")
+    command.add_argument("--cores", type=_positive, default=2)
     _machine(command)
     command.set_defaults(run=_audit)
 
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_site)
 
     command = commands.add_parser("build", help="extract, execute and render what changed")
-    command.add_argument("--cores", type=int, default=2)
+    command.add_argument("--cores", type=_positive, default=2)
     command.set_defaults(run=_build)
 
     command = commands.add_parser("train", help="train heads on a frozen backbone")
@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     armorm.add_argument("--remove", help="attribute to take out of the others (verbosity)")
     armorm.add_argument("--limit", type=int, default=0, help="items of each dataset; 0: all")
-    armorm.add_argument("--seed", type=int, default=0)
+    armorm.add_argument("--seed", type=_seed, default=0)
     armorm.add_argument("--published-axis", action="store_true", help="with the published fault")
     armorm.add_argument("--out", required=True, help="folder for the checkpoint")
     armorm.set_defaults(run=_train_armorm)
@@ -155,13 +155,28 @@ def _count(text: str) -> int:
     return int(text or 0)
 
 
+def _positive(text: str) -> int:
+    if not text.strip().isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"needed a whole number from 1; found {text!r}")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    from lib.parameters import SEEDS
+
+    seed = _count(text)
+    if seed not in SEEDS:
+        raise argparse.ArgumentTypeError(f"needed a seed from 0 to {SEEDS[-1]}; found {text!r}")
+    return seed
+
+
 def _dataset(command: argparse.ArgumentParser, flag: str = "--dataset") -> None:
     required = {"required": True} if flag.startswith("-") else {}
     command.add_argument(flag, help="a dataset's name, or file:PATH", **required)
     command.add_argument("--source", help="a folder of its files; the hub if unset")
     command.add_argument("--split", default="test")
     command.add_argument("--limit", type=int, default=0, help="at most this many items; 0: all")
-    command.add_argument("--seed", type=int, default=0, help="of the sample that limit takes")
+    command.add_argument("--seed", type=_seed, default=0, help="of the sample that limit takes")
     command.add_argument("--order", default="sample", help="sample or head")
 
 

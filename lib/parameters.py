@@ -24,6 +24,7 @@ TYPES: dict[str, type] = {
     "list": list,
     "dict": dict,
 }
+SEEDS = range(2**32)  # those that numpy and scikit-learn both take
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ def check(
     """The given values, each of its declared type.
 
     Whole numbers pass for ``float``; everything else must be of the type itself, so that
-    ``"seven"`` or ``True`` never passes for a number. Path-like values become text.
+    ``"seven"`` or ``True`` never passes for a number. Path-like values become text. A list
+    holds texts, and a whole number named ``seed`` is one of ``SEEDS``.
 
     Raises
     ------
@@ -122,6 +124,14 @@ def _typed(parameter: Parameter, value: Any) -> Any:
             f"{value!r} of type {type(value).__name__}",
             f"The default is {parameter.default!r}.",
         )
+    if expected is list:
+        value = [str(each) if hasattr(each, "__fspath__") else each for each in value]
+        if not all(isinstance(each, str) for each in value):
+            raise ParameterError(
+                f"{parameter.name} as a list of texts", repr(value), "Put each in quotes."
+            )
+    if expected is int and parameter.name == "seed" and value not in SEEDS:
+        raise ParameterError(f"a seed from 0 to {SEEDS[-1]}", repr(value), "Give another.")
     return value
 
 

@@ -157,10 +157,13 @@ class Page:
         folder = self.parameters.get("tables", "")
         if not folder:
             return
-        target = paths.found(folder) / f"{name}.parquet"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target) as partial:
-            table.to_parquet(partial, index=False)
+        try:
+            target = paths.found(folder) / f"{name}.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(target) as partial:
+                table.to_parquet(partial, index=False)
+        except OSError as error:
+            raise _no_tables(folder, str(error)) from None
         self._saved.append(name)
 
     def provenance(self) -> Html:
@@ -244,7 +247,8 @@ def begin(name: str, namespace: Mapping[str, Any]) -> Page:
     Raises
     ------
     ParameterError
-        For an injected name that the page doesn't declare, or a value of another type.
+        For an injected name that the page doesn't declare, a value of another type, or
+        ``tables`` where no folder can be.
     """
     cells = [str(cell) for cell in namespace.get("In", [])]
     known: dict[str, parameters.Parameter] = {}
@@ -256,7 +260,24 @@ def begin(name: str, namespace: Mapping[str, Any]) -> Page:
             known = parameters.declared(cell)
     values = {name: namespace[name] for name in known}
     checked = parameters.check(known, values, names=[*known, *sorted(given)])
+    if checked.get("tables"):
+        _check_tables(checked["tables"])
     return Page(name, checked, {name: parameter.default for name, parameter in known.items()})
+
+
+def _check_tables(folder: str) -> None:
+    """Say at once, and not after hours, that no table can be written there."""
+    try:
+        place = paths.found(folder)
+        blocked = [each for each in (place, *place.parents) if each.exists() and not each.is_dir()]
+    except OSError as error:  # a name too long
+        raise _no_tables(folder, str(error)) from None
+    if blocked:
+        raise _no_tables(folder, f"{blocked[0]}, which isn't one")
+
+
+def _no_tables(folder: str, found: str) -> ParameterError:
+    return ParameterError(f"a folder for the page's tables at {folder!r}", found, "Name another.")
 
 
 def escape(text: Any) -> str:

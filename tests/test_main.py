@@ -113,6 +113,40 @@ def test_a_limit_is_a_whole_number(audited, capsys, limit):
     assert "needed a whole number" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["build", "audit --model m --datasets x"])
+@pytest.mark.parametrize("cores", ["0", "-3", "two", "1.5", ""])
+def test_cores_are_a_whole_number_from_1(audited, capsys, monkeypatch, command, cores):
+    monkeypatch.setattr("lib.book.build.build", lambda cores: paths.SITE / "index.html")
+    with pytest.raises(SystemExit):
+        main.main([*command.split(), f"--cores={cores}"])
+    assert "needed a whole number from 1" in capsys.readouterr().err
+    assert main.main([*command.split(), "--cores=1"]) == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "audit --model m --datasets x",
+        "describe x",
+        "extract --model m --dataset x",
+        "train armorm --ratings x --preferences y --out z",
+    ],
+)
+def test_a_seed_is_one_that_numpy_and_scikit_learn_take(audited, capsys, command):
+    for seed, says in (("-1", "0 or more"), (str(2**32), "a seed from 0 to 4294967295")):
+        with pytest.raises(SystemExit):
+            main.main([*command.split(), f"--seed={seed}"])
+        assert says in capsys.readouterr().err
+    options = main._parser().parse_args([*command.split(), f"--seed={2**32 - 1}"])
+    assert options.seed == 2**32 - 1
+
+
+def test_a_list_of_runs_that_holds_no_texts_is_one_line(capsys):
+    assert main.main(["page", "gating", "-p", "runs=[1, 2]"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("ParameterError: needed runs as a list of texts; found [1, 2]")
+
+
 def test_make_expands_nothing_of_what_is_typed(tmp_path):
     hostile = "a b\"$(shell touch pwned)`touch pwned`'"
     script = "lib/__main__.py"

@@ -1,5 +1,7 @@
 """Parameters are checked by name and type before anything runs."""
 
+from pathlib import Path
+
 import pytest
 
 from lib import parameters
@@ -49,6 +51,21 @@ def test_a_wrong_type_names_the_parameter_and_the_value(known, name, value):
         parameters.check(known, {name: value})
     assert name in str(error.value)
     assert repr(value) in str(error.value)
+
+
+@pytest.mark.parametrize("value", [[1, 2], [None], [["a"]], ["a", 1]])
+def test_a_list_holds_texts(known, value):
+    with pytest.raises(ParameterError, match="names as a list of texts"):
+        parameters.check(known, {"names": value})
+    assert parameters.check(known, {"names": ["a", Path("b")]}) == {"names": ["a", "b"]}
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_is_one_that_numpy_and_scikit_learn_take(seed):
+    known = parameters.declared("seed: int = 0\nother: int = 0")
+    with pytest.raises(ParameterError, match=f"a seed from 0 to 4294967295; found {seed}"):
+        parameters.check(known, {"seed": seed})
+    assert parameters.check(known, {"seed": 2**32 - 1, "other": seed})["other"] == seed
 
 
 def test_paths_and_numpy_numbers_become_plain_values(known, tmp_path):

@@ -37,6 +37,25 @@ def test_an_injected_value_of_another_type_is_an_error():
         report.begin("validity", namespace('limit = "seven"', limit="seven"))
 
 
+@pytest.mark.parametrize("place", ["{here}/file", "{here}/file/in", "/dev/null", "x" * 300])
+def test_tables_that_cannot_be_written_are_told_at_once(tmp_path, place):
+    (tmp_path / "file").touch()
+    folder = place.format(here=tmp_path)
+    given = namespace(tables=folder)
+    given["In"][1] = DECLARED + "tables: str = ''"
+    with pytest.raises(ParameterError, match="a folder for the page's tables.*Name another"):
+        report.begin("validity", given)
+    given["tables"] = str(tmp_path / "new" / "folder")
+    assert report.begin("validity", given).parameters["tables"] == given["tables"]
+
+
+def test_tables_that_stop_being_written_are_an_error_that_says_so(tmp_path):
+    (tmp_path / "file").touch()
+    page = report.Page("validity", {"tables": str(tmp_path / "file")})
+    with pytest.raises(ParameterError, match="a folder for the page's tables.*Name another"):
+        page.save(pd.DataFrame({"a": [1]}), "validity")
+
+
 def test_the_command_names_what_differs_from_nothing():
     page = report.begin("validity", namespace("limit = 7", limit=7))
     assert (

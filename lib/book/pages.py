@@ -73,8 +73,11 @@ def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title:
 
     values = parameters.check(declared(notebook), given)
     output = _target(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(f".{output.stem}.partial-{os.getpid()}.ipynb")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _no_place(output, str(error)) from None
+    partial = output.with_name(_partial(output))
     source = paths.NOTEBOOKS / f"{notebook}.ipynb"
     try:
         with _quiet_kernel():
@@ -102,19 +105,32 @@ def _target(output: str | Path) -> Path:
     """Where the page goes, when that is a place for one."""
     path = Path(output).absolute()
     found = ""
-    if path.suffix != ".ipynb":
-        found = "another suffix"
-    elif path.is_dir():
-        found = "a folder"
-    elif paths.NOTEBOOKS.absolute() in path.resolve().parents:
-        found = "a place among the notebooks themselves"
-    elif any(parent.is_file() for parent in path.parents):
-        found = "a file where its folder should be"
+    try:
+        # What is written first has a longer name than the page.
+        path.with_name(_partial(path)).exists()
+        if path.suffix != ".ipynb":
+            found = "another suffix"
+        elif path.is_dir():
+            found = "a folder"
+        elif paths.NOTEBOOKS.absolute() in path.resolve().parents:
+            found = "a place among the notebooks themselves"
+        elif any(parent.exists() and not parent.is_dir() for parent in path.parents):
+            found = "a file where its folder should be"
+    except (OSError, ValueError) as error:  # a name too long, one that no file can have
+        found = str(error)
     if found:
-        raise PageError(
-            f"a path for the page, ending in .ipynb, at {output}", found, "Choose another."
-        )
+        raise _no_place(output, found)
     return path
+
+
+def _no_place(output: str | Path, found: str) -> PageError:
+    return PageError(
+        f"a path for the page, ending in .ipynb, at {output}", found, "Choose another."
+    )
+
+
+def _partial(output: Path) -> str:
+    return f".{output.stem}.partial-{os.getpid()}.ipynb"
 
 
 @contextmanager

@@ -56,8 +56,11 @@ from lib.atomic import replacing
 from lib.book import inputs, pages
 from lib.book.merging import COMMITTED, explicit, merged
 from lib.errors import ParameterError, unknown
+from lib.parameters import SEEDS
 
 MOST_PARTS = 1000
+ORDERS = ("sample", "head")
+DTYPES = ("", "float32", "bfloat16", "float16")
 NAMED = ("name", "model", "notebook")
 LOADING = ("source", "limit", "seed", "order")
 EXTRACTING = ("dtype", "device")
@@ -265,7 +268,7 @@ def load(path: Path) -> dict[str, list]:
         When the file isn't YAML of the form above.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        document = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ParameterError(f"YAML at {path}", str(error), "Mend the file.") from None
     where = path.name
@@ -276,6 +279,7 @@ def load(path: Path) -> dict[str, list]:
         for dataset in _listed(audit["datasets"], "datasets", where):
             keys = {"name", "run", "pages", "parts", *LOADING, *EXTRACTING}
             _only(dataset, keys, where, required=("name",))
+            _values(dataset, where)
             _names(dataset.get("pages", []), "pages", where)
         _names(audit.get("pages", []), "pages", where)
         for entry in _listed(audit.get("once", []), "once", where):
@@ -284,6 +288,7 @@ def load(path: Path) -> dict[str, list]:
         _once_each(audit, where)
     for entry in _listed(shared, "pages", where):
         _only(entry, {"notebook", "model", "datasets"}, where, required=("notebook",))
+        _text(entry, "model", where)
         _all_or_names(entry, where)
     for model, count in Counter(audit["model"] for audit in audits).items():
         if count > 1:
@@ -320,6 +325,8 @@ def check(audit: Mapping[str, Any], path: Path | None = None) -> None:
 def _with(audit: Mapping[str, Any], path: Path) -> dict[str, list]:
     """The local document with an audit more, when a plan comes of it."""
     target = local_audit(path)
+    for dataset in audit["datasets"]:
+        _values(dataset, target.name)
     base = load(path)
     document = load(target) if target.is_file() else {"audits": [], "pages": []}
     said = explicit(audit, merged(base, document))
@@ -429,12 +436,45 @@ def _run(model: str, dataset: Mapping[str, Any]) -> RunPlan:
             f"Make it: python -m lib extract --model {model} --dataset {name} --out {folder}",
         )
     options = {key: dataset[key] for key in (*LOADING, *EXTRACTING) if key in dataset}
-    parts = dataset.get("parts", 1)
-    if not isinstance(parts, int) or isinstance(parts, bool) or not 1 <= parts <= MOST_PARTS:
-        raise ParameterError(
-            f"a number of parts from 1 to {MOST_PARTS} for {name}", repr(parts), "Mend it."
-        )
-    return RunPlan(model, name, folder, committed, options, parts)
+    return RunPlan(model, name, folder, committed, options, dataset.get("parts", 1))
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, and refuses a key that is there twice, whose first value would be lost."""
+
+    def compose_mapping_node(self, anchor):
+        node = super().compose_mapping_node(anchor)
+        for key, count in Counter(key.value for key, _ in node.value if key.id == "scalar").items():
+            if count > 1:
+                line = node.start_mark.line + 1
+                raise yaml.YAMLError(f"{key} {count} times in the entry at line {line}")
+        return node
+
+
+def _values(dataset: Mapping[str, Any], where: str) -> None:
+    """Check what a dataset says of loading and extraction."""
+    of = f"for {dataset['name']} in {where}"
+    for key in ("source", "device"):
+        _text(dataset, key, where)
+    for key, known in (("order", ORDERS), ("dtype", DTYPES)):
+        _text(dataset, key, where)
+        if key in dataset and dataset[key] not in known:
+            raise unknown(f"{key} {of}", dataset[key], filter(None, known))
+    whole = {
+        "limit": (0, None, "a limit of 0 (all) or more"),
+        "seed": (0, SEEDS[-1], f"a seed from 0 to {SEEDS[-1]}"),
+        "parts": (1, MOST_PARTS, f"a number of parts from 1 to {MOST_PARTS}"),
+    }
+    for key, (least, most, needed) in whole.items():
+        value = dataset.get(key, least)
+        good = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        if not good or (most is not None and value > most):
+            raise ParameterError(f"{needed} {of}", f"{key}: {value!r}", "Mend it.")
+
+
+def _text(entry: Mapping[str, Any], key: str, where: str) -> None:
+    if key in entry and not isinstance(entry[key], str):
+        raise ParameterError(f"a text for {key} in {where}", repr(entry[key]), "Put it in quotes.")
 
 
 def _only(mapping: Any, keys: set[str], where: str, required: Iterable[str] = ()) -> None:

@@ -7,13 +7,7 @@ import pandas as pd
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, require
 from lib.stats.gating import GATE
-from lib.stats.winrates import ALL
-
-
-def _groups(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without a run's only subset, which repeats "all"."""
-    subsets = set(table["subset"])
-    return table[table["subset"] == ALL] if len(subsets) == 2 and ALL in subsets else table
+from lib.stats.winrates import distinct
 
 
 def coefficients(table: pd.DataFrame) -> Chart:
@@ -29,8 +23,9 @@ def coefficients(table: pd.DataFrame) -> Chart:
     DataError
         When a column is missing or there is no row.
     """
-    require(table, ("head", "subset", "mean", "low", "high", "note"), "coefficients")
-    rows = _groups(table).rename(columns={"head": "name", "subset": "group", "mean": "value"})
+    require(table, ("head", "subset", "prompts", "mean", "low", "high", "note"), "coefficients")
+    rows = distinct(table.assign(n=table["prompts"]))
+    rows = rows.rename(columns={"head": "name", "subset": "group", "mean": "value"})
     rows = rows.assign(tone=["worse" if value < 0 else "better" for value in rows["value"]])
     return intervals(
         rows,
@@ -58,7 +53,7 @@ def rules(table: pd.DataFrame) -> Chart:
         When a column is missing or there is no row.
     """
     require(table, ("rule", "subset", "win_rate", "low", "high", "note"), "rules")
-    rows = _groups(table).rename(columns={"rule": "name", "subset": "group", "win_rate": "value"})
+    rows = distinct(table).rename(columns={"rule": "name", "subset": "group", "win_rate": "value"})
     rows = rows.assign(tone=["better" if name == GATE else "baseline" for name in rows["name"]])
     return intervals(
         rows,

@@ -11,7 +11,7 @@ import pandas as pd
 from lib.charts import theme
 from lib.charts.render import Chart, inline, menu, plain, require
 from lib.errors import DataError
-from lib.stats.winrates import ALL, CHANCE, STRONG
+from lib.stats.winrates import ALL, CHANCE, STRONG, distinct
 
 COLUMNS = ("head", "subset", "n", "wins", "ties", "losses", "win_rate", "low", "high")
 COLUMNS += ("p_adjusted", "verdict", "mde", "note")
@@ -69,12 +69,9 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame | None = None) -> Char
 
 
 def _subsets(table: pd.DataFrame) -> list[str]:
-    """Subsets in order, "all" first; a single part repeats "all" and is left out."""
-    found = list(dict.fromkeys(table["subset"]))
-    if ALL in found:
-        found.remove(ALL)
-        return [ALL, *found] if len(found) > 1 else [ALL]
-    return found
+    """Subsets in order, "all" first; a part of all rows repeats "all" and is left out."""
+    found = dict.fromkeys(distinct(table)["subset"])
+    return sorted(found, key=lambda name: name != ALL)
 
 
 def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str]) -> pd.DataFrame:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from lib.data.items import Items
 
+SHOWN = 80  # characters of a name
+
 
 def describe(items: Items) -> str:
     """Counts, drops, missing subsets, licence and citation of a dataset.
 
-    Control characters of names that come from a file are escaped.
+    Control characters of names that come from a file are escaped, and long names are cut.
     """
     lines = [
         f"{items.name}: {len(items)} items, {len(items.responses)} responses, "
@@ -30,4 +32,6 @@ def describe(items: Items) -> str:
 
 
 def _plain(text: str) -> str:
-    return str(text).encode("unicode_escape").decode("ascii")
+    text = str(text)
+    plain = text[:SHOWN].encode("unicode_escape").decode("ascii")
+    return f"{plain}…" if len(text) > SHOWN else plain

@@ -11,8 +11,11 @@ column         content
 ``ratings``    optional: one ``{attribute: number}`` a response, chosen first
 =============  ==============================================================
 
+A row without a subset is in ``all``, or in ``unlabelled`` where another row has one.
+
 In CSV, lists of texts, turns and ratings are written as JSON. ``item`` is the row number,
 from 0. A text that occurs twice among a row's chosen, or among its rejected, counts once.
+A subset, a criterion and a rating's name have at most 200 characters.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ from lib.errors import DataError
 
 ROLES = ("system", "user", "assistant")
 REQUIRED = ("prompt", "chosen", "rejected")
+# Characters: arrays hold names at a fixed width, so a long one costs its length in every row.
+LONGEST = 200
+ALL, UNLABELLED = "all", "unlabelled"  # subset of rows that name none
 
 
 def load(name: str, path: str | Path) -> Items:
@@ -54,9 +60,12 @@ def _about(path: str | Path) -> dict[str, str]:
 
 
 def _steps(builder: Builder, path: str | Path) -> Iterator[None]:
+    if not str(path).strip():
+        raise DataError("a path after 'file:'", "none", "Name the dataset file:PATH.")
     rows = sources.read_rows(path)
     if Path(path).name.endswith((".csv", ".csv.gz")):
         rows = map(_from_csv, rows)
+    default = ""  # what rows without a subset are named, once there is one
     for number, row in enumerate(rows):
         where = f"row {number} of {Path(path).name}"
         if number == 0:
@@ -64,7 +73,10 @@ def _steps(builder: Builder, path: str | Path) -> Iterator[None]:
         prompt = _prompt(row.get("prompt"), where)
         chosen = _texts(row.get("chosen"), "chosen", where)
         rejected = _texts(row.get("rejected"), "rejected", where)
-        subset = _label(row.get("subset"), "subset", "all", where)
+        subset = _label(row.get("subset"), "subset", "", where)
+        if not subset:
+            default = default or (UNLABELLED if _any_subset(path) else ALL)
+            subset = default
         criterion = _label(row.get("criterion"), "criterion", "preference", where)
         better, worse = _firsts(chosen), _firsts(rejected)
         pairs = [
@@ -82,6 +94,12 @@ def _steps(builder: Builder, path: str | Path) -> Iterator[None]:
                 ratings = [ratings[place] for place in kept]
             builder.add(str(number), prompt, [*better, *worse], pairs, ratings)
         yield
+
+
+def _any_subset(path: str | Path) -> bool:
+    """Does any row of the file name a subset?"""
+    found = (row.get("subset") for row in sources.read_rows(path))
+    return any(not _missing(value) and value != "" for value in found)
 
 
 def _require_columns(row: Mapping, where: str) -> None:
@@ -129,7 +147,17 @@ def _label(value, column: str, default: str, where: str) -> str:
         return default
     if isinstance(value, list | Mapping):
         raise DataError(f"a {column} in {where}: a text", repr(value)[:80], "Mend the row.")
-    return _encodable(str(value), column, where)
+    return _name(str(value), column, where)
+
+
+def _name(text: str, column: str, where: str) -> str:
+    if len(text) > LONGEST:
+        raise DataError(
+            f"a {column} in {where} of at most {LONGEST} characters",
+            f"{len(text)} characters",
+            "Give it a shorter one.",
+        )
+    return _encodable(text, column, where)
 
 
 def _encodable(text: str, column: str, where: str) -> str:
@@ -206,7 +234,7 @@ def _ratings(value, responses: int, where: str) -> list[dict[str, float]] | None
         )
     for each in rated:
         for key, number in each.items():
-            _encodable(key, "rating's name", where)
+            _name(key, "rating's name", where)
             if not math.isfinite(number):
                 raise DataError(
                     f"finite ratings in {where}", f"{key} {number}", "Write null for none."

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lib.errors import DataError
@@ -23,15 +24,18 @@ def find(source: str | Path, *stems: str) -> Path | None:
     for stem in stems:
         for suffix in READABLE:
             path = Path(source) / f"{stem}{suffix}"
-            if path.is_file():
-                return path
+            with _readable("file", path):
+                if path.is_file():
+                    return path
     return None
 
 
 def require(source: str | Path, *stems: str) -> Path:
     """Like ``find``, but a missing file or folder is an error that names it."""
     folder = Path(source)
-    if not folder.is_dir():
+    with _readable("folder", folder):
+        there = folder.is_dir()
+    if not there:
         raise DataError(
             "a source folder in the dataset's published layout",
             f"no folder at {folder}",
@@ -39,13 +43,31 @@ def require(source: str | Path, *stems: str) -> Path:
         )
     path = find(folder, *stems)
     if path is None:
-        here = sorted(entry.name for entry in folder.iterdir())[:12]
+        with _readable("folder", folder):
+            here = sorted(entry.name for entry in folder.iterdir())[:12]
         raise DataError(
             f"the file {folder / stems[0]} (.jsonl, .json, .csv or .parquet, may be gzipped)",
             f"{', '.join(here) or 'an empty folder'}",
             "Check the path given as 'source', or leave it out to load from the hub.",
         )
     return path
+
+
+@contextmanager
+def _readable(kind: str, path: Path) -> Iterator[None]:
+    """What the system refuses to look at or read is an error that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise _refused(kind, path, error) from None
+
+
+def _refused(kind: str, path: Path, error: OSError) -> DataError:
+    return DataError(
+        f"a readable {kind} at {path}",
+        error.strerror or f"{error}",
+        "Check the path and its permissions.",
+    )
 
 
 def read_rows(path: str | Path) -> Iterator[dict]:
@@ -56,12 +78,14 @@ def read_rows(path: str | Path) -> Iterator[dict]:
     Raises
     ------
     DataError
-        For a missing file, an unknown suffix, malformed JSON or CSV (with its line), a row
-        that is not an object, a column or key that occurs twice, or bytes that are not UTF-8.
+        For a missing or unreadable file, an unknown suffix, malformed JSON or CSV (with its
+        line), a row that is not an object, a column or key that occurs twice, or bytes that
+        are not UTF-8.
     """
     path = Path(path)
-    if not path.is_file():
-        found = "a folder" if path.is_dir() else "none"
+    with _readable("file", path):
+        found = None if path.is_file() else "a folder" if path.is_dir() else "none"
+    if found:
         raise DataError(f"a file at {path}", found, "Check the path.")
     if not path.name.endswith(READABLE):
         raise DataError(
@@ -76,6 +100,8 @@ def read_rows(path: str | Path) -> Iterator[dict]:
             for batch in table.iter_batches(batch_size=1024):
                 yield from batch.to_pylist()
         except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
+            if getattr(error, "errno", None):  # the system's word, not that of the format
+                raise _refused("file", path, error) from None
             raise DataError(
                 f"a Parquet file at {path}", f"{error}", "Write the file again."
             ) from None
@@ -96,6 +122,8 @@ def read_rows(path: str | Path) -> Iterator[dict]:
         raise DataError(
             f"a whole compressed file at {path}", f"{error}", "Download the file again."
         ) from None
+    except OSError as error:
+        raise _refused("file", path, error) from None
 
 
 def parse_json(text: str):
@@ -189,7 +217,7 @@ def _json_lines(stream: io.TextIOBase, path: Path) -> Iterator[dict]:
         if not isinstance(row, dict):
             raise DataError(
                 f"one JSON object on each line of {path}",
-                f"line {number}: a {type(row).__name__}",
+                f"line {number}: {_kind(row)}",
                 "Mend or remove that line.",
             )
         yield row
@@ -205,9 +233,20 @@ def _json_array(text: str, path: Path) -> list[dict]:
             f"line {line}: {_reason(error)}",
             "Mend the file.",
         ) from None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"a JSON array of objects in {path}", type(rows).__name__, "Mend the file.")
+    if not isinstance(rows, list):
+        raise DataError(f"a JSON array of objects in {path}", _kind(rows), "Mend the file.")
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise DataError(
+                f"a JSON array of objects in {path}",
+                f"entry {number} (counted from 0): {_kind(row)}",
+                "Mend or remove that entry.",
+            )
     return rows
+
+
+def _kind(value) -> str:
+    return "null" if value is None else f"a {type(value).__name__}"
 
 
 def _unreadable(text: str) -> int:

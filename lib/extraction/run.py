@@ -98,7 +98,8 @@ def check(run: xr.Dataset) -> xr.Dataset:
     Raises
     ------
     StoreError
-        Naming the variable, dims or attribute that doesn't.
+        Naming the variable, dims or attribute that doesn't, or the head or item that is
+        there twice.
     """
 
     def wrong(needed, found):
@@ -117,6 +118,11 @@ def check(run: xr.Dataset) -> xr.Dataset:
     for name in COORDS:
         if name not in run.coords:
             raise wrong(f"coordinate {name!r} in a run", "none")
+    for name, what in (("head", "names of heads"), ("item", "ids of items")):
+        labels = pd.Series(np.ravel(run[name].values))
+        if not labels.is_unique:
+            twice = str(labels[labels.duplicated()].iloc[0])
+            raise wrong(f"distinct {what} in a run", f"{twice[:80]!r} more than once")
     for name in ATTRS:
         if name not in run.attrs:
             raise wrong(f"attribute {name!r} of a run", "none")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from lib.findings import words
 from lib.stats.gating import GATE, NO_GATE
-from lib.stats.winrates import ALL
+from lib.stats.winrates import ALL, distinct
 
 MOST = 6  # sentences of one sort
 TAKEN = 0.005  # share of the removed head, of either sign, from which it counts as taken out
@@ -148,9 +148,7 @@ def verbosity(table: pd.DataFrame) -> list[str]:
 
 def family(rules: pd.DataFrame) -> list[str]:
     """How many comparisons the correction of the page covers."""
-    rows = rules[["rule", "subset", "p"]].dropna()
-    subsets = rows["subset"].nunique()
-    count = len(rows[rows["subset"] == ALL]) if subsets == 2 else len(rows)
+    count = int(distinct(rules)["p"].notna().sum())
     return [f"Gains are corrected by Holm over {count} comparisons of the gate with a rule."]
 
 

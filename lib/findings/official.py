@@ -31,6 +31,8 @@ class Benchmark:
         The function of ``lib.stats.official``.
     level
         Of the parts that stand beside the overall score.
+    finer
+        Of the parts that stand alone where none of these has a score; empty where none are.
     rule
         What its score is, in words.
     """
@@ -38,6 +40,7 @@ class Benchmark:
     name: str
     score: Callable[[xr.Dataset], pd.DataFrame]
     level: str
+    finer: str
     rule: str
 
 
@@ -46,6 +49,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         "RewardBench",
         official.reward_bench,
         "section",
+        "subset",
         "The overall score is the mean of the sections, each the mean of its subsets' accuracies "
         "by the benchmark's own weights.",
     ),
@@ -53,6 +57,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         "RewardBench 2",
         official.reward_bench_2,
         "subset",
+        "",
         "An item counts when its right response scores highest of all its responses, usually "
         "four, so guessing gives about a quarter; Ties has a score of its own, and the overall "
         "score is the mean of the subsets.",
@@ -61,6 +66,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         "RM-Bench",
         official.rm_bench,
         "domain",
+        "half",
         "Each right response is set against each wrong one in three styles: easy where the right "
         "one has the fancier style, normal where both have the same, hard where the wrong one has "
         "the fancier; the average is the mean of the three, and overall scores are means over the "
@@ -74,6 +80,7 @@ PART = (
     "The run holds a part of the benchmark, so these scores don't stand beside those that others "
     "report"
 )
+NO_SCORE = "No official score can be given"
 
 
 def scores(run: xr.Dataset) -> pd.DataFrame | None:
@@ -104,9 +111,13 @@ def shown(dataset: str, scored: pd.DataFrame) -> pd.DataFrame:
         ``head``, then ``overall`` and the parts by their names. Of RM-Bench ``easy``,
         ``normal``, ``hard`` and ``average``, then the average of each domain; where a domain is
         missing there is nothing over all, so each domain's own ``easy``, ``normal`` and
-        ``hard`` instead. Scores that the run gives to nobody have no column.
+        ``hard`` instead. Scores that the run gives to nobody have no column; where these are
+        all, the smaller parts (RewardBench's subsets, the halves of RM-Bench's safety) instead.
     """
     kept = scored["level"].isin([OVERALL, BENCHMARKS[dataset].level])
+    finer = scored["level"] == BENCHMARKS[dataset].finer
+    if finer.any() and scored.loc[kept, "score"].isna().all():
+        kept = finer
     rows = scored[kept].assign(column=scored["name"])
     if "difficulty" in scored:
         rows = _by_difficulty(rows)
@@ -131,6 +142,8 @@ def says(dataset: str, scored: pd.DataFrame) -> list[str]:
     notes = _notes(scored)
     lacks = [note for note in notes if not note.startswith(REMARKS)]
     remarks = [note for note in notes if note.startswith(REMARKS)]
+    if shown(dataset, scored).columns.tolist() == ["head"]:
+        return [*told, f"{': '.join([NO_SCORE, '; '.join(lacks)]) if lacks else NO_SCORE}."]
     told += [f"{PART}: {'; '.join(lacks)}."] if lacks else []
     return told + ([f"The overall score here: {'; '.join(remarks)}."] if remarks else [])
 
@@ -153,15 +166,17 @@ def section(
     save
         Called with the scores and the name ``official``, to keep them.
     """
-    scored = scores(run)
-    if scored is None:
+    dataset = run.attrs["dataset"]
+    if dataset not in BENCHMARKS:
         return None
+    title = escape(f"As {BENCHMARKS[dataset].name} scores it")
+    if not run.sizes["comparison"]:
+        return Html(f"<h2>{title}</h2><p>{NO_SCORE}: the run has no comparisons.</p>")
+    scored = scores(run)
     if save:
         save(scored, "official")
-    dataset = run.attrs["dataset"]
     frame = shown(dataset, scored)
     numbers = frame.columns.drop("head")
     told = " ".join(map(escape, says(dataset, scored)))
-    title = escape(f"As {BENCHMARKS[dataset].name} scores it")
     below = table(frame, dict.fromkeys(numbers, ".3f")).markup if len(numbers) else ""
     return Html(f"<h2>{title}</h2><p>{told}</p>{below}")

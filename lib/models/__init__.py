@@ -16,7 +16,7 @@ from lib.errors import ModelError, unknown
 from lib.models import armorm, classifier, frozen
 from lib.models.armorm import save_armorm
 from lib.models.base import Head, Readout, RewardModel
-from lib.models.checkpoint import download, open_checkpoint
+from lib.models.checkpoint import download, is_folder, open_checkpoint
 
 __all__ = ["EMBEDDED", "Head", "Readout", "RewardModel", "load_model", "save_armorm"]
 
@@ -70,10 +70,10 @@ def load_model(
     if name in EMBEDDED:
         _refuse(options, name)
         return frozen.load(name, paths.embedded(name), device=device, dtype=resolved)
-    if folder.is_dir() and frozen.is_folder_of_heads(folder):
+    if frozen.is_folder_of_heads(folder):
         _refuse(options, name)
         return frozen.load(name, folder, device=device, dtype=resolved)
-    if folder.is_dir():
+    if is_folder(folder):
         _refuse({"revision": revision}, name)
     elif HUB_ID.fullmatch(name):
         folder = download(name, revision)

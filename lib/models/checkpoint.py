@@ -106,17 +106,54 @@ class Checkpoint:
         return card | ({"revision": self.revision} if self.revision else {})
 
 
+def is_folder(path: Path) -> bool:
+    """Is it a folder?
+
+    Raises
+    ------
+    ModelError
+        When the system refuses to tell.
+    """
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise unreadable("folder", path, error) from None
+
+
+def is_file(path: Path) -> bool:
+    """Is it a file?
+
+    Raises
+    ------
+    ModelError
+        When the system refuses to tell.
+    """
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise unreadable("file", path, error) from None
+
+
+def unreadable(kind: str, path: Path, error: OSError) -> ModelError:
+    """The error for what the system refuses to look at or read."""
+    return ModelError(
+        f"a readable {kind} at {path}",
+        error.strerror or f"{error}",
+        "Check the path and its permissions.",
+    )
+
+
 def open_checkpoint(folder: Path, name: str) -> Checkpoint:
     """Read the configuration, and which file holds which tensor.
 
     Raises
     ------
     ModelError
-        For a missing or damaged file, weights that are only there as pickle, or an index
-        that points out of the folder.
+        For a missing, unreadable or damaged file, weights that are only there as pickle, or
+        an index that points out of the folder.
     """
     config = _json(folder / CONFIG, name)
-    if (folder / INDEX).is_file():
+    if is_file(folder / INDEX):
         listed = _json(folder / INDEX, name).get("weight_map", {})
         shards = sorted({str(shard) for shard in listed.values()})
     else:
@@ -124,7 +161,7 @@ def open_checkpoint(folder: Path, name: str) -> Checkpoint:
     files: dict[str, Path] = {}
     for shard in shards:
         path = folder / shard
-        if Path(shard).name != shard or not path.is_file():
+        if Path(shard).name != shard or not is_file(path):
             pickled = sorted(p.name for p in folder.glob("*.bin"))
             raise ModelError(
                 f"weights of {name} at {path}",
@@ -150,6 +187,8 @@ def _json(path: Path, name: str) -> dict:
         found = "no such file"
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         found = f"not JSON: {error}"
+    except OSError as error:
+        raise unreadable("file", path, error) from None
     else:
         if isinstance(document, dict):
             return document

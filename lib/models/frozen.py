@@ -23,7 +23,9 @@ from safetensors.numpy import load_file
 from lib.errors import ModelError
 from lib.models import backbone as backbones
 from lib.models.base import Head, Readout
+from lib.models.checkpoint import is_file, is_folder, unreadable
 from lib.models.gating import Gate, gated
+from lib.models.names import LONGEST
 from lib.models.prompt import PromptFormat
 
 WEIGHTS = "heads.safetensors"
@@ -100,8 +102,14 @@ def tensors(
 
 
 def is_folder_of_heads(folder: Path) -> bool:
-    """Does the folder hold this format?"""
-    return (folder / CARD).is_file()
+    """Is it a folder that holds this format?
+
+    Raises
+    ------
+    ModelError
+        When the system refuses to tell.
+    """
+    return is_folder(folder) and is_file(folder / CARD)
 
 
 def load(name: str, folder: Path, *, device: str = "cpu", dtype=torch.float32) -> FrozenHeads:
@@ -192,8 +200,10 @@ def _card(path: Path) -> dict:
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
         _check_card(card)
-    except (OSError, ValueError, RecursionError) as error:
+    except (FileNotFoundError, ValueError, RecursionError) as error:
         raise ModelError(f"a card with heads and split at {path}", str(error), REMEDY) from None
+    except OSError as error:
+        raise unreadable("file", path, error) from None
     return card
 
 
@@ -208,6 +218,11 @@ def _check_card(card) -> None:
         if not isinstance(entry, dict):
             raise ValueError(f"head {i} that is no object")
         for part, text in (("name", entry.get("name")), ("source", entry.get("source"))):
+            if isinstance(text, str) and len(text) > LONGEST:
+                raise ValueError(
+                    f"head {i} with a {part} of {len(text)} characters, more than {LONGEST}: "
+                    f"{text[:40]!r}…"
+                )
             if not isinstance(text, str) or not text.strip() or not text.isprintable():
                 raise ValueError(f"head {i} with {part} {text!r}, no printable text")
         if not isinstance(entry.get("concept", ""), str):
@@ -225,7 +240,7 @@ def _check_card(card) -> None:
 
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
+    if not is_file(path):
         raise ModelError(f"head weights at {path}", "no such file", REMEDY)
     try:
         with np.errstate(over="ignore"):  # infinite in float32 is refused below

@@ -17,6 +17,7 @@ from lib.models.base import Head
 GIVEN = "given by the user"
 UNNAMED = "unnamed"
 FROM_CONFIG = "id2label of its config.json"
+LONGEST = 200  # characters: arrays hold names at a fixed width, that of the longest
 
 # Head → the concept of lib/data/stimuli/controlled that it claims, in ArmoRM's order. An
 # overall score claims no single one; the code heads claim something of code only.
@@ -119,7 +120,8 @@ def named(
     Raises
     ------
     ModelError
-        For a wrong number of names, an empty one, or one that occurs twice.
+        For a wrong number of names, an empty one, one of more than 200 characters, or one
+        that occurs twice.
     """
     if given is not None:
         if isinstance(given, str):
@@ -149,6 +151,13 @@ def _heads(names: list[tuple[str, str]], source: str, count: int, model: str) ->
             "Give as many names as there are heads: heads=[…].",
         )
     texts = [name for name, _ in names]
+    long = [name for name in texts if isinstance(name, str) and len(name) > LONGEST]
+    if long:
+        raise ModelError(
+            f"head names of at most {LONGEST} characters for {model}",
+            f"{len(long[0])} characters in {long[0][:40]!r}… ({source})",
+            "Name each head by a shorter text: heads=[…].",
+        )
     wrong = [
         name
         for name in texts

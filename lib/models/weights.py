@@ -15,7 +15,7 @@ from safetensors import safe_open
 from lib import paths
 from lib.errors import ModelError
 from lib.models import EMBEDDED, HUB_ID, armorm, backbone, classifier, frozen
-from lib.models.checkpoint import Checkpoint, open_checkpoint
+from lib.models.checkpoint import Checkpoint, is_folder, open_checkpoint
 
 NORM = "norm.weight"
 
@@ -55,9 +55,9 @@ def head_weights(name: str) -> HeadWeights:
     folder = Path(name)
     if name in EMBEDDED:
         return _frozen(paths.embedded(name))
-    if folder.is_dir() and frozen.is_folder_of_heads(folder):
+    if frozen.is_folder_of_heads(folder):
         return _frozen(folder)
-    if not folder.is_dir():
+    if not is_folder(folder):
         folder = _cached(name) if HUB_ID.fullmatch(name) else None
         if folder is None:
             return HeadWeights(note=f"the model {name} is not on this machine")

@@ -23,7 +23,7 @@ import xarray as xr
 from scipy import stats as scipy_stats
 from sklearn.model_selection import GroupKFold
 
-from lib.extraction.run import align
+from lib.extraction.run import Aligned, align
 from lib.stats import permutation, probing, proportions
 from lib.stats.proportions import clustered
 from lib.stats.winrates import ALL, LONGER, POWER, by_subset
@@ -241,7 +241,7 @@ def rules(
     rows = []
     for subset, mask in subsets:
         prompt = aligned.prompt[mask]
-        note = missing or _unfit(gaps[mask], prompt, folds)
+        note = missing or _unfit(gaps[mask], prompt, folds) or _gate_unfit(run, aligned, mask)
         base = {"subset": subset, "n": int(mask.sum()), "prompts": len(np.unique(prompt))}
         if note:
             rows += [base | {"rule": rule, "note": note} for rule in RULES]
@@ -352,12 +352,21 @@ def _unfit(gaps: np.ndarray, prompt: np.ndarray, folds: int) -> str:
     return ""
 
 
+def _gate_unfit(run: xr.Dataset, aligned: Aligned, mask: np.ndarray) -> str:
+    """Why the gate can't be judged on some comparisons: its scores or coefficients."""
+    final = run["final"].values.astype(float)
+    ends = final[aligned.better[mask]], final[aligned.worse[mask]]
+    if not np.isfinite(ends).all():
+        return "scores that are not numbers"
+    return _why_not(_spread(run)[aligned.better[mask]])
+
+
 def _margins(run, gaps, spread, prompt, folds, seed):
     """Margins of the fixed rules, each chosen without the prompts that it is judged on."""
     names = run["head"].values
     known = recover(run)
     matrix = known.matrix()
-    weighed = run["gate"].values.max(axis=0) > 0
+    weighed = (run["gate"].values > 0).any(axis=0)  # whatever is no number weighs nothing
     fixed = weighed / weighed.sum() if weighed.any() else np.full(len(names), 1 / len(names))
     fixed = fixed @ matrix.T if matrix is not None else fixed
     margins = {"uniform": gaps @ fixed}

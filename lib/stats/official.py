@@ -4,13 +4,13 @@
 comparisons of its items) and return a tidy table. They follow the benchmarks' public scorers
 (allenai/reward-bench at a32e272b and a0096928, THU-KEG/RM-Bench at 2119ec56 and its
 published port) with one difference: where those give 0 or a mean over what is left, a score
-that lacks a part is NaN here and ``note`` names the part. Scores that are not numbers make
-NaN, never a loss.
+that lacks a part is NaN here and ``note`` names the part. Scores that are not finite numbers
+make NaN, never a loss.
 
 Every table has these columns, further ones beside them:
 
 =========  =======================================================================
-``head``   a head's name; ``gated score``; ``longer response``, ``shorter response``
+``head``   a head's name; the model's one score; ``longer response``, ``shorter response``
 ``kind``   ``head``, ``model`` (its one score: what leaderboards show) or ``baseline``
 ``level``  what the row is: ``overall``, ``section``, ``subset``, …
 ``name``   of the section, subset or domain
@@ -35,7 +35,7 @@ from lib.data import reward_bench_2 as rb2
 from lib.data import rm_bench as rmb
 from lib.errors import DataError
 from lib.extraction.run import Aligned, align
-from lib.stats.winrates import LONGER, SHORTER
+from lib.stats.winrates import LONGER, SHORTER, one_score
 
 # Weights of RewardBench's subsets within their section, as its scorer has them. They are the
 # subsets' sizes with two exceptions: math-prm (447 rows) weighs as much as the six hep
@@ -488,16 +488,22 @@ def weighted_mean(values: np.ndarray, weights: Iterable[float]) -> np.ndarray:
 
 
 def _columns(run: xr.Dataset) -> tuple[pd.DataFrame, np.ndarray]:
-    """Names and kinds of all that is scored, and the scores, shape (responses, columns)."""
+    """Names and kinds of all that is scored, and the scores, shape (responses, columns).
+
+    Infinite scores are NaN, so that they neither win nor tie.
+    """
     heads = [(str(name), "head") for name in run["head"].values]
     scores = [run["score"].values.astype(float)]
     length = run["n_response_tokens"].values.astype(float)
-    if "final" in run:
-        heads.append(("gated score", "model"))
+    name = one_score(run)
+    if name:
+        heads.append((name, "model"))
         scores.append(run["final"].values.astype(float)[:, None])
     heads += [(LONGER, "baseline"), (SHORTER, "baseline")]
     scores.append(np.column_stack([length, -length]))
-    return pd.DataFrame(heads, columns=["head", "kind"]), np.concatenate(scores, axis=1)
+    values = np.concatenate(scores, axis=1)
+    values[~np.isfinite(values)] = np.nan
+    return pd.DataFrame(heads, columns=["head", "kind"]), values
 
 
 def _strictly(first: np.ndarray, second: np.ndarray | float) -> np.ndarray:

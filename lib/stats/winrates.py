@@ -22,6 +22,7 @@ STRONG = 0.65
 CHANCE = (0.45, 0.55)
 POWER = 0.8
 HEAD, SCORE, FINAL = "head", "score", "final score"  # kinds of rule; the model's one score
+GATED = "gated score"  # the one score of a model with a gate
 LONGER, SHORTER = "longer response", "shorter response"  # baselines that read length alone
 RATES = ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"]
 
@@ -157,9 +158,18 @@ def _rows(gaps, names, prompt, subset, alpha, draws, seed) -> pd.DataFrame:
 def distinct(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a table by subset that say different things.
 
-    The only subset of a run repeats "all", and is left out.
+    A subset of all rows repeats "all", and is left out; one of some of them is kept.
+
+    Parameters
+    ----------
+    table
+        With columns ``subset`` and ``n``.
     """
-    return table[table["subset"] == ALL] if table["subset"].nunique() == 2 else table
+    overall = table["subset"] == ALL
+    if overall.all() or not overall.any() or table["subset"].nunique() > 2:
+        return table
+    repeats = table.loc[~overall, "n"].max() == table.loc[overall, "n"].max()
+    return table[overall] if repeats else table
 
 
 def tied(table: pd.DataFrame) -> pd.Series:
@@ -286,9 +296,10 @@ def baselines(
     """Win rates of what any head should be compared with.
 
     ``longer response`` and ``shorter response`` (in tokens), ``first component of the
-    heads`` (of the standardised scores, signed to agree with most heads), ``gated score``
-    where the model has one, and ``random direction``: the mean win rate of ``directions``
-    random unit vectors in the hidden state, with their central 95% as low and high.
+    heads`` (of the standardised scores, signed to agree with most heads), the model's one
+    score (``one_score``), and ``random direction``: the mean win rate of ``directions``
+    random unit vectors in the hidden state, with their central 95% as low and high. A model
+    of one head has no first component, since that is the head.
 
     Returns
     -------
@@ -299,11 +310,12 @@ def baselines(
     aligned = align(run, comparisons)
     length = run["n_response_tokens"].values.astype(float)
     columns = {LONGER: length, SHORTER: -length}
-    component = first_component(run["score"].values)
+    component = first_component(run["score"].values) if run.sizes["head"] > 1 else None
     if component is not None:
         columns["first component of the heads"] = component
-    if "final" in run:
-        columns["gated score"] = run["final"].values
+    name = one_score(run)
+    if name:
+        columns[name] = run["final"].values
     table = _table(
         np.column_stack(list(columns.values())),
         list(columns),
@@ -316,6 +328,19 @@ def baselines(
     table = table[["baseline", "subset", "n", "win_rate", "low", "high", "note"]]
     random = _random_directions(run["hidden"].values, aligned, directions, seed)
     return pd.concat([table, random], ignore_index=True)
+
+
+def one_score(run: xr.Dataset) -> str:
+    """Name of the model's one score beside its heads; empty where it has none of its own.
+
+    ``gated score`` of a model with a gate, else ``final score``; of one head without a gate
+    that score is the head.
+    """
+    if "final" not in run:
+        return ""
+    if "gate" in run:
+        return GATED
+    return FINAL if run.sizes["head"] > 1 else ""
 
 
 def first_component(scores: np.ndarray) -> np.ndarray | None:

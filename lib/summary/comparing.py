@@ -15,10 +15,9 @@ from scipy import stats as scipy_stats
 
 from lib.stats import permutation, proportions
 from lib.stats.separability import clustered
-from lib.stats.winrates import ALL, FINAL, HEAD, LONGER, POWER, SCORE
+from lib.stats.winrates import ALL, FINAL, GATED, HEAD, LONGER, POWER, SCORE
 from lib.summary.tables import NOT_RUN, OUTCOMES, Tables, whole
 
-GATED = "gated score"  # how the baselines table names the model's one score
 SCORES = ("model", "dataset", "rule", "heads", "n", "win_rate", "low", "high", "longer", "best")
 SCORES += ("best_rate", "best_low", "best_high", "note", "page")
 DIFFERENCES = ("model", "other", "dataset", "n", "prompts", "n_model", "n_other", "rate")
@@ -76,7 +75,8 @@ def _score(model: Tables, dataset: str) -> dict | None:
         one = overall.iloc[0]
         row |= {"rule": one["head"]}
     else:
-        one = _baseline(model, dataset, GATED)
+        kept = (_baseline(model, dataset, name) for name in (GATED, FINAL))
+        one = next((row for row in kept if row is not None), None)
         row |= {"rule": "" if one is None else FINAL}
     if one is None:
         return row | {"n": int(overall["n"].max()), "note": NO_SCORE}

@@ -17,6 +17,19 @@ NOT_RUN = "not run"
 OUTCOMES = "outcomes"  # the table that names its model and dataset
 KINDS = ("holistic", "structured", "targeted", "")
 
+# What this package reads of the tables that pages leave; those of an older version may lack it.
+COLUMNS = {
+    "validity": "head subset n prompts win_rate low high p p_adjusted verdict mde note",
+    "baselines": "baseline subset n win_rate low high note",
+    OUTCOMES: "kind rule item prompt better worse criterion subset outcome",
+    "protocols": "head protocol win_rate low high p_adjusted",
+    "disentanglement": "kind head other r low high",
+    "rules": "rule subset chosen n win_rate low high gain gain_low gain_high p_adjusted mde note",
+    "labels": "head claims own low high label",
+    "heads": "head concept",
+    "readout": "concept head verdict",
+}
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -44,11 +57,11 @@ class Tables:
         Raises
         ------
         DataError
-            When the file isn't a table.
+            When the file isn't a table, or lacks a column that is read here.
         """
         folder = self.datasets[dataset] if dataset else self.folder
         path = folder / f"{name}.parquet"
-        return _read(path) if path.is_file() else None
+        return _complete(_read(path), path) if path.is_file() else None
 
     def each(self, name: str) -> Iterator[tuple[str, pd.DataFrame]]:
         """A table by its name, from every dataset that has it: dataset and table."""
@@ -153,3 +166,15 @@ def _read(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
         raise DataError(
             f"a table at {path}", str(error), "Execute the page that wrote it again."
         ) from None
+
+
+def _complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """The table, when it has the columns that a table of its name needs."""
+    lacks = [column for column in COLUMNS.get(path.stem, "").split() if column not in table]
+    if lacks:
+        raise DataError(
+            f"a table with the column{'s' * (len(lacks) > 1)} {', '.join(lacks)} at {path}",
+            ", ".join(map(str, table.columns)) or "no column",
+            "Execute the page that wrote it again.",
+        )
+    return table

@@ -1,18 +1,23 @@
 """A build is one at a time, makes again what changed, and replaces a site by a whole one only."""
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from lib import paths
 from lib.book import build, plan, site, toc
-from lib.errors import PageError, StoreError
+from lib.errors import PageError, ParameterError, StoreError
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
 
 @pytest.fixture
@@ -33,7 +38,7 @@ def checkout(tmp_path, monkeypatch):
 
 def test_a_second_build_is_refused_while_one_runs(checkout, monkeypatch):
     ran = []
-    monkeypatch.setattr(build, "_snakemake", lambda *words, quiet=False: ran.append(words))
+    monkeypatch.setattr(build, "_snakemake", lambda *words, **_: ran.append(words))
     with (
         FileLock(checkout / ".cache" / "build.lock"),
         pytest.raises(StoreError, match="one build of this checkout at a time.*Wait for it"),
@@ -45,7 +50,7 @@ def test_a_second_build_is_refused_while_one_runs(checkout, monkeypatch):
 
 
 def test_builds_of_two_checkouts_with_one_cache_do_not_wait_for_each_other(checkout, monkeypatch):
-    monkeypatch.setattr(build, "_snakemake", lambda *words, quiet=False: 0)
+    monkeypatch.setattr(build, "_snakemake", lambda *words, **_: 0)
     with FileLock(paths.cache_folder() / "build.lock"):
         assert build.build() == checkout / "book" / "_build" / "html" / "index.html"
 
@@ -62,8 +67,108 @@ def test_a_build_takes_up_the_place_of_one_that_was_killed(checkout):
     assert (checkout / "done").is_file()
 
 
+@pytest.mark.parametrize("cores", [0, -3, True, 1.5, "2"])
+def test_a_build_needs_a_core(checkout, monkeypatch, cores):
+    monkeypatch.setattr(build, "_snakemake", lambda *words, **_: 0)
+    with pytest.raises(ParameterError, match="a whole number of cores from 1"):
+        build.build(cores)
+
+
+# A build of a checkout at argv[1] whose Snakemake is a step that starts a step of its own.
+SLOW = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests ignores
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from pathlib import Path
+from lib import paths
+from lib.book import build, plan, toc
+root = paths.ROOT = Path(sys.argv[1])
+paths.RESULTS = root / "results"
+toc.write = lambda: None
+plan.read = lambda: plan.Plan([], [])
+build.GRACE = 1.0
+real = subprocess.Popen
+inner = "import time, pathlib, os; pathlib.Path('inner').write_text(str(os.getpid())); time.sleep(99)"
+outer = f"import subprocess, sys; subprocess.call([sys.executable, '-c', {inner!r}])"
+def popen(command, **options):
+    words = ["-c", "pass"] if "--unlock" in command else ["-c", outer]
+    process = real([sys.executable, *words], cwd=root, **options)
+    if "--unlock" not in command:
+        (root / "outer").write_text(str(process.pid))
+    return process
+subprocess.Popen = popen
+build.build()
+"""
+
+
+@pytest.fixture
+def slow_build(tmp_path):
+    """A build in a process of its own, and its step and the step of that, as process ids."""
+    command = [sys.executable, "-c", SLOW, str(tmp_path)]
+    process = subprocess.Popen(command, cwd=paths.ROOT, stderr=subprocess.DEVNULL)
+    limit = time.monotonic() + 60
+    ids = [tmp_path / name for name in ("outer", "inner")]
+    while not all(path.is_file() and path.read_text() for path in ids):
+        assert process.poll() is None and time.monotonic() < limit
+        time.sleep(0.05)
+    outer, inner = (int(path.read_text()) for path in ids)
+    yield process, outer, inner
+    process.kill()
+    process.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(outer, signal.SIGKILL)
+
+
+def running(pid):
+    """Is there such a process, other than one that only waits to be told of?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@linux
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)],
+)
+def test_a_build_that_is_told_to_end_ends_its_steps(slow_build, number, status):
+    process, *steps = slow_build
+    assert all(map(running, steps))
+    process.send_signal(number)
+    assert process.wait(30) == status
+    assert not any(map(running, steps))
+
+
+@linux
+def test_steps_that_outlive_a_killed_build_keep_the_next_one_waiting(slow_build, tmp_path):
+    process, outer, _ = slow_build
+    process.kill()
+    process.wait()
+    assert running(outer)
+    lock = FileLock(tmp_path / ".cache" / "build.lock", timeout=0)
+    with pytest.raises(Timeout):
+        lock.acquire()
+    os.killpg(outer, signal.SIGKILL)
+    lock.acquire(timeout=10)
+    lock.release()
+
+
+def test_handlers_of_signals_are_put_back_and_those_of_others_stay():
+    mine = [signal.signal(signal.SIGTERM, signal.SIG_DFL)]
+    mine.append(signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    try:
+        with build._stoppable():
+            assert signal.getsignal(signal.SIGTERM) is build._leave
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGHUP), mine, strict=True):
+            signal.signal(number, handler)
+
+
 def test_a_step_that_failed_is_an_error(checkout, monkeypatch):
-    monkeypatch.setattr(build, "_snakemake", lambda *words, quiet=False: 0 if quiet else 1)
+    monkeypatch.setattr(build, "_snakemake", lambda *words, quiet=False, **_: 0 if quiet else 1)
     with pytest.raises(PageError, match="every step of the build.*The last site was kept"):
         build.build(cores=1)
 

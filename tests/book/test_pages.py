@@ -85,7 +85,12 @@ def test_an_unknown_notebook_lists_the_known_ones(notebook):
 
 
 @pytest.mark.parametrize(
-    "place", ["notebooks/page.ipynb", "out.md", "folder.ipynb", "file/x.ipynb"]
+    "place",
+    [
+        *("notebooks/page.ipynb", "out.md", "folder.ipynb", "file/x.ipynb", "/dev/null/x.ipynb"),
+        *(f"{'x' * 300}.ipynb", f"{'x' * 240}.ipynb", f"{'x' * 300}/x.ipynb", "a\0b.ipynb"),
+    ],
+    ids=lambda place: place[:20].replace("\0", " "),
 )
 def test_a_page_never_goes_where_something_else_is(notebook, tmp_path, place):
     notebook(PARAMETERS)
@@ -97,3 +102,14 @@ def test_a_page_never_goes_where_something_else_is(notebook, tmp_path, place):
         pages.run_page("page", tmp_path / place, {})
     assert sorted(path for path in tmp_path.rglob("*")) == before
     assert (tmp_path / "notebooks" / "page.ipynb").read_bytes() == source
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_says_so(notebook, monkeypatch):
+    out = notebook(PARAMETERS)
+
+    def refuse(self, *args, **options):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(pages.Path, "mkdir", refuse)
+    with pytest.raises(PageError, match="Permission denied.*Choose another"):
+        pages.run_page("page", out, {})

@@ -115,6 +115,29 @@ def test_the_command_of_every_page_gives_it_what_the_plan_gave(papermill):
             "a list of datasets in audit.yml; found 'stimuli/controlled'",
         ),
         ({"once": [{"notebook": "validity", "datasets": [3]}]}, "Put it in quotes"),
+        *(
+            ({"datasets": [{"name": "x", key: value}]}, f"{says} in audit.yml; found {found}")
+            for key, value, says, found in [
+                ("source", 5, "a text for source", "5"),
+                ("device", 0, "a text for device", "0"),
+                ("dtype", None, "a text for dtype", "None"),
+                ("order", ["head"], "a text for order", "['head']"),
+                ("order", "foo", "a known order for x", "'foo'"),
+                ("dtype", "int8", "a known dtype for x", "'int8'"),
+                *(
+                    ("limit", value, "a limit of 0 (all) or more for x", f"limit: {value!r}")
+                    for value in ("abc", -1, 1.5, True, None)
+                ),
+                *(
+                    ("seed", value, "a seed from 0 to 4294967295 for x", f"seed: {value!r}")
+                    for value in ("x", -1, 2**32)
+                ),
+                *(
+                    ("parts", value, "a number of parts from 1 to 1000 for x", f"parts: {value!r}")
+                    for value in ("x", 0)
+                ),
+            ]
+        ),
     ],
 )
 def test_a_mistake_in_it_is_named(tmp_path, change, says):
@@ -279,6 +302,7 @@ def test_a_model_in_a_folder_is_called_by_its_last_part_unless_two_share_it():
         ({"notebook": "claims", "model": "m", "datasets": ["z"]}, "'z'"),
         ({"notebook": "claims", "model": "m", "datasets": "x"}, "a list of datasets"),
         ({"notebook": "claims", "model": "m", "datasets": None}, "a list of datasets"),
+        ({"notebook": "claims", "model": ["m"]}, "a text for model in audit.yml; found ['m']"),
         ({"notebok": "claims"}, "Did you mean 'notebook'"),
         ({"model": "m"}, "a notebook in each such entry"),
         ({"notebook": "status"}, "2 at book/results/status.ipynb"),
@@ -298,6 +322,8 @@ def test_a_mistake_among_the_pages_is_named(made_up, entry, says):
         ("audits: [{model: m}]", "a datasets in each"),
         ("audits: [{model: m, datasets: [{name: x}, {name: x}]}]", "x 2 times"),
         ("[1]", "keys audits, pages"),
+        ("audits:\n- model: m\n  datasets:\n  - {name: x}\n  model: n", "model 2 times.*line 2"),
+        ("pages: []\npages: []", "pages 2 times"),
     ],
 )
 def test_a_file_that_is_no_audit_is_an_error_that_says_so(made_up, text, says):
@@ -357,6 +383,19 @@ def test_an_audit_that_no_plan_comes_of_changes_nothing(made_up):
             do(OWN | {"pages": ["gatng"]})
     plan.check(OWN | {"pages": ["card"]})
     assert plan.local_audit().read_text() == before
+
+
+def test_an_audit_of_values_that_no_run_takes_is_not_added(made_up):
+    made_up()
+    with pytest.raises(ParameterError, match="a seed from 0 to 4294967295 for x"):
+        plan.add({"model": "m", "datasets": [{"name": "x", "seed": 2**32}]})
+    assert not plan.local_audit().exists()
+
+
+def test_known_values_of_loading_and_extraction_are_kept(made_up):
+    given = {"limit": 3, "seed": 2**32 - 1, "order": "head", "dtype": "", "device": "cuda:1"}
+    found = made_up({"audits": [{"model": "m", "datasets": [{"name": "x", **given}]}]})
+    assert found.runs[0].options == given
 
 
 def test_an_audit_without_a_limit_is_of_all_whatever_was_asked_before(made_up):

@@ -282,6 +282,8 @@ def test_a_menu_names_the_subsets_only_where_there_are_several(world):
     only = pd.concat([table, table.assign(subset="harmless-base")])
     assert menu(charts.validity(only)) is None, "a single subset repeats all"
     assert len(drawn(charts.validity(only))) == len(table)
+    some = pd.concat([table, table.assign(subset="harmless-base", n=table["n"] // 2)])
+    assert menu(charts.validity(some)) == ["all", "harmless-base"]
     two = pd.concat([only, table.assign(subset="helpful-base")])
     assert menu(charts.validity(two)) == ["all", "harmless-base", "helpful-base"]
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from lib.data import load_items
+from lib.data.describe import describe
 from lib.errors import DataError
 
 PAIR = {"prompt": "q", "chosen": "a", "rejected": "b"}
@@ -50,6 +51,14 @@ def test_subset_and_criterion_are_kept(load):
 def test_an_empty_subset_or_criterion_is_the_default(load, nothing):
     items = load(PAIR | {"subset": nothing, "criterion": nothing})
     assert items.comparisons.loc[0, ["subset", "criterion"]].tolist() == ["all", "preference"]
+
+
+@pytest.mark.parametrize("given", [{}, {"subset": None}, {"subset": ""}])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_row_without_a_subset_is_unlabelled_where_another_row_has_one(load, given, first):
+    rows = [PAIR | given, PAIR | {"subset": "hard"}]
+    found = load(*rows[:: 1 if first else -1]).comparisons["subset"].tolist()
+    assert found == ["unlabelled", "hard"][:: 1 if first else -1]
 
 
 def test_a_subset_of_zero_is_a_name(load):
@@ -205,3 +214,30 @@ def test_a_file_without_rows_or_without_a_choice_is_an_error(load):
 def test_a_file_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(DataError, match=r"a file at .*none.jsonl"):
         load_items(f"file:{tmp_path / 'none.jsonl'}")
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        (lambda name: {"subset": name}, "a subset"),
+        (lambda name: {"criterion": name}, "a criterion"),
+        (lambda name: {"ratings": [{name: 1}, {}]}, "a rating's name"),
+    ],
+    ids=["subset", "criterion", "rating"],
+)
+def test_a_name_of_more_than_200_characters_is_an_error(load, row, what):
+    assert len(load(PAIR | row("x" * 200))) == 1
+    message = f"{what} in row 1 of .* at most 200 characters; found 201 characters"
+    with pytest.raises(DataError, match=message):
+        load(PAIR, PAIR | row("x" * 201))
+
+
+@pytest.mark.parametrize("name", ["file:", "file: "])
+def test_a_missing_path_is_called_one(name):
+    with pytest.raises(DataError, match="a path after 'file:'; found none"):
+        load_items(name)
+
+
+def test_a_description_cuts_long_names(load):
+    told = describe(load(PAIR | {"subset": "x" * 81, "criterion": "y" * 80}))
+    assert f"  {'x' * 80}…, judged by {'y' * 80}: 1 comparisons" in told.splitlines()

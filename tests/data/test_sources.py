@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -75,8 +77,10 @@ def test_a_malformed_array_names_its_line(tmp_path):
     ("name", "text", "found"),
     [
         ("a.jsonl", '{"a": 1}\n[1]\n', "line 2: a list"),
-        ("a.json", '{"a": 1}', "found dict"),
-        ("a.json", "[1, 2]", "found list"),
+        ("a.jsonl", '{"a": 1}\nnull\n', "line 2: null"),
+        ("a.json", '{"a": 1}', "found a dict"),
+        ("a.json", "[1, 2]", r"found entry 0 \(counted from 0\): a int"),
+        ("a.json", '[{"a": 1}, null]', r"found entry 1 \(counted from 0\): null"),
     ],
 )
 def test_rows_that_are_no_objects_are_an_error(tmp_path, name, text, found):
@@ -170,6 +174,63 @@ def test_a_folder_in_place_of_a_file_is_called_one(tmp_path):
     (tmp_path / "a.jsonl").mkdir()
     with pytest.raises(DataError, match=r"needed a file at .*a.jsonl; found a folder"):
         list(sources.read_rows(tmp_path / "a.jsonl"))
+
+
+@pytest.fixture
+def refuse(monkeypatch):
+    """Makes a function of a module or class raise what an unreadable path does."""
+
+    def set_up(owner, name):
+        def fail(*args, **options):
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(owner, name, fail)
+
+    return set_up
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.jsonl.gz", "a.jsonl.xz"])
+def test_a_file_that_cannot_be_opened_is_an_error(tmp_path, monkeypatch, name):
+    (tmp_path / name).write_bytes(b"{}")
+
+    def fail(*args, **options):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", fail)
+    with pytest.raises(DataError, match=f"readable file at .*{name}; found Permission denied. C"):
+        list(sources.read_rows(tmp_path / name))
+
+
+def test_a_parquet_file_that_cannot_be_opened_is_not_called_damaged(tmp_path, refuse):
+    (tmp_path / "a.parquet").write_bytes(b"")
+    refuse(pq, "ParquetFile")
+    with pytest.raises(DataError, match=r"a readable file at .*Input/output error\. Check"):
+        list(sources.read_rows(tmp_path / "a.parquet"))
+
+
+def test_a_path_that_cannot_be_looked_at_is_an_error(tmp_path, refuse):
+    refuse(Path, "stat")
+    message = r"a readable {} at .*; found Input/output error\. Check the path"
+    with pytest.raises(DataError, match=message.format("file")):
+        list(sources.read_rows(tmp_path / "a.jsonl"))
+    with pytest.raises(DataError, match=message.format("file")):
+        sources.find(tmp_path, "test")
+    with pytest.raises(DataError, match=message.format("folder")):
+        sources.require(tmp_path, "test")
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, refuse):
+    refuse(Path, "iterdir")
+    with pytest.raises(DataError, match=r"a readable folder at .*Input/output error"):
+        sources.require(tmp_path, "test")
+
+
+def test_a_name_too_long_for_the_system_is_an_error(tmp_path):
+    long = "a" * 300
+    with pytest.raises(DataError, match="a readable file at .*File name too long"):
+        list(sources.read_rows(tmp_path / f"{long}.jsonl"))
+    with pytest.raises(DataError, match="a readable folder at .*File name too long"):
+        sources.require(tmp_path / long, "test")
 
 
 def test_the_first_stem_that_exists_is_found(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from itertools import chain
 
 import pandas as pd
 import pytest
@@ -26,6 +27,16 @@ def test_pieces_hold_the_items_of_the_whole(tmp_path):
     joined = pd.concat([piece.prompts for piece in pieces], ignore_index=True)
     assert joined.equals(whole.prompts)
     assert all(piece.comparisons["worse"].max() == 2 * len(piece) - 1 for piece in pieces)
+
+
+def test_pieces_before_the_first_subset_name_unlabelled_rows_as_the_whole_does(tmp_path):
+    name = write(tmp_path / "pairs.jsonl", 5)
+    with open(tmp_path / "pairs.jsonl", "a") as stream:
+        row = {"prompt": "q5", "chosen": "yes", "rejected": "no", "subset": "hard"}
+        stream.write(json.dumps(row) + "\n")
+    pieces = [piece.comparisons["subset"].tolist() for piece in stream_items(name, size=2)]
+    assert pieces == [["unlabelled"] * 2, ["unlabelled"] * 2, ["unlabelled", "hard"]]
+    assert load_items(name).comparisons["subset"].tolist() == [*chain(*pieces)]
 
 
 @pytest.mark.parametrize("size", [400, 10_000])

@@ -163,6 +163,14 @@ def test_a_planted_run_follows_the_schema():
         (lambda run: run.assign(worse=run["worse"] * 0 - 1), "'worse' among the run's"),
         (lambda run: run.assign(gate=run["score"]), "'gate' with dims"),
         (lambda run: run.assign(layer_hidden=run["hidden"]), "'layer_hidden' with dims"),
+        (
+            lambda run: run.assign_coords(head=["same"] * run.sizes["head"]),
+            "distinct names of heads in a run; found 'same' more than once",
+        ),
+        (
+            lambda run: run.assign_coords(item=["twice"] * run.sizes["item"]),
+            "distinct ids of items in a run; found 'twice' more than once",
+        ),
     ],
 )
 def test_what_breaks_the_schema_is_named(edited, damage, needed):

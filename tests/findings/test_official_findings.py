@@ -137,7 +137,43 @@ def test_a_run_without_any_whole_item_says_so_without_a_table():
     rows = [("overall", "overall", level, np.nan) for level in LEVELS]
     scored = whole("rm-bench", *rows).assign(note="items without all nine comparisons: 3")
     assert says.shown("rm-bench", scored).columns.tolist() == ["head"]
-    assert "items without all nine comparisons: 3" in says.says("rm-bench", scored)[-1]
+    assert says.says("rm-bench", scored)[-1] == (
+        "No official score can be given: items without all nine comparisons: 3."
+    )
+
+
+def test_a_run_without_comparisons_says_that_no_score_can_be_given():
+    run = make_run(np.array([[1.0], [0.0]]), subset=["hep-go"], name="reward-bench")
+    kept = []
+    markup = says.section(run.isel(comparison=[]), lambda *given: kept.append(given)).markup
+    assert markup == (
+        "<h2>As RewardBench scores it</h2>"
+        "<p>No official score can be given: the run has no comparisons.</p>"
+    )
+    assert kept == []
+
+
+def test_where_no_section_is_whole_the_subsets_stand_alone():
+    run = make_run(np.array([[1.0], [0.0]]), subset=["hep-go"], name="reward-bench")
+    frame = says.shown("reward-bench", says.scores(run))
+    assert frame.columns.tolist() == ["head", "hep-go"]
+    assert frame.set_index("head")["hep-go"].to_dict() == {
+        "head_0": 1.0,
+        "longer response": 0.0,
+        "shorter response": 0.0,
+    }
+    assert "<table" in says.section(run).markup
+
+
+def test_where_no_domain_is_whole_the_halves_of_safety_stand_alone(committed):
+    half = committed.isel(comparison=committed["subset"].values == "safety-refuse")
+    scored = says.scores(half)
+    frame = says.shown("rm-bench", scored)
+    assert frame.columns.tolist() == [
+        "head",
+        *(f"safety-refuse {level}" for level in LEVELS[:3]),
+    ]
+    assert says.says("rm-bench", scored)[-1].startswith(says.PART)
 
 
 def test_how_a_whole_benchmark_was_scored_does_not_make_it_a_part():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from safetensors.numpy import save_file
 from lib import paths
 from lib.errors import ModelError
 from lib.models import EMBEDDED, frozen, load_model, resolve
+from lib.models.checkpoint import open_checkpoint
+from lib.models.weights import head_weights
 
 HEADS = [{"name": "wit", "source": "us", "concept": "humour"}, {"name": "tact", "source": "us"}]
 SPLIT = {"rule": "by hash", "train": ["a"], "choose": ["b"], "held_out": ["c"]}
@@ -91,6 +95,10 @@ def test_a_single_head_without_a_gate_is_the_final_score(tmp_path, count):
         ([HEADS[0], {"name": "tact", "source": ["us"]}], "head 1 with source"),
         ([HEADS[0], {"name": "tact", "source": "us", "concept": None}], "concept None"),
         ([HEADS[0], HEADS[0]], "two heads named 'wit'"),
+        (
+            [HEADS[0], {"name": "x" * 201, "source": "us"}],
+            f"head 1 with a name of 201 characters, more than 200: '{'x' * 40}'…",
+        ),
     ],
 )
 def test_malformed_heads_are_named(tmp_path, heads, found):
@@ -111,6 +119,47 @@ def test_a_malformed_split_is_an_error(tmp_path, split):
 def test_a_card_without_its_parts_is_an_error(tmp_path, card):
     with pytest.raises(ModelError, match="no heads or no split"):
         frozen.read(write(tmp_path, card))
+
+
+def test_a_card_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
+    write(tmp_path)
+
+    def refuse(*args, **options):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    message = r"a readable file at .*card\.json; found Permission denied\. Check the path"
+    with pytest.raises(ModelError, match=message):
+        frozen.read(tmp_path)
+
+
+@pytest.mark.parametrize("read", [load_model, head_weights])
+def test_a_folder_that_cannot_be_looked_at_is_an_error(tmp_path, monkeypatch, read):
+    folder = write(tmp_path)
+
+    def refuse(*args, **options):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(ModelError, match="a readable folder at .*Permission denied"):
+        read(str(folder))
+
+
+@pytest.mark.parametrize("read", [load_model, head_weights])
+def test_a_name_too_long_for_the_system_is_an_error(read):
+    with pytest.raises(ModelError, match="a readable folder at .*File name too long"):
+        read("x" * 300)
+
+
+def test_a_configuration_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text("{}")
+
+    def refuse(*args, **options):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(ModelError, match=r"a readable file at .*config\.json; found Permission"):
+        open_checkpoint(tmp_path, "org/model")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000])

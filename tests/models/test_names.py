@@ -104,6 +104,14 @@ def test_a_wrong_number_of_names_or_a_name_twice_is_an_error(given):
     assert "org/model" in caught.value.needed
 
 
+def test_a_name_of_more_than_200_characters_is_an_error_by_its_length():
+    assert len(names.named(1, model="x", given=["y" * 200])[0].name) == 200
+    for given in ({"given": ["y" * 201]}, {"labels": {0: "y" * 201}}):
+        with pytest.raises(ModelError, match="at most 200 characters for x") as caught:
+            names.named(1, model="x", **given)
+        assert caught.value.found.startswith(f"201 characters in '{'y' * 40}'…")
+
+
 def test_a_known_model_with_other_heads_is_an_error():
     with pytest.raises(ModelError, match="needed 5 head names"):
         names.named(5, model=ARMORM)

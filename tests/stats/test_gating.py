@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib.findings import gating as says
 from lib.models.gating import Gate, gated
 from lib.planted import make_run
 from lib.planted.gating import LAMBDAS, gating_world, transform
@@ -211,6 +212,42 @@ def test_numbers_that_are_not_say_so(world):
     notes = gating.coefficients(bad).query("subset == 'all'")["note"]
     assert set(notes) == {"coefficients that are not numbers"}
     assert gating.entropy(bad).iloc[0]["note"] == "coefficients that are not numbers"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "note"),
+    [
+        ("final", np.nan, "scores that are not numbers"),
+        ("final", np.inf, "scores that are not numbers"),
+        ("final", -np.inf, "scores that are not numbers"),
+        ("gate", np.nan, "coefficients that are not numbers"),
+    ],
+)
+def test_a_gate_without_numbers_is_not_ranked_where_it_lacks_them(world, name, value, note):
+    bad = world.copy(deep=True)
+    bad[name].values[0] = value
+    rows = gating.rules(bad)
+    mine = bad["subset"].values[0]
+    lost = rows["subset"].isin(["all", mine])
+    assert set(rows.loc[lost, "note"]) == {note}
+    assert rows.loc[lost, ["win_rate", "low", "high", "gain", "p", "mde"]].isna().all(axis=None)
+    left = rows[~lost]
+    assert set(left["note"]) == {""} and left["win_rate"].notna().all()
+    uniform = left[left["rule"] == "uniform"].iloc[0]
+    before = gating.rules(world).set_index(["subset", "rule"])
+    assert uniform["win_rate"] == before.loc[(uniform["subset"], "uniform"), "win_rate"]
+    assert note in says.gains(rows)[0] and "nan" not in says.answer(rows)
+
+
+def test_uniform_leaves_out_what_the_gate_never_weighs_though_a_coefficient_is_no_number():
+    gaps = np.tile([[1.0, -1.0]], (20, 1))  # the second head, weighed as much, would make ties
+    score = np.stack([gaps, np.zeros_like(gaps)], axis=1).reshape(-1, 2)
+    run = make_run(score, final=score[:, 0], subset=["a"] * 10 + ["b"] * 10)
+    gate = np.tile(np.float32([1, 0]), (20, 1))
+    gate[0] = np.nan
+    rows = gating.rules(run.assign(gate=(("item", "head"), gate))).set_index(["subset", "rule"])
+    assert rows.loc[("b", "uniform"), "win_rate"] == 1
+    assert rows.loc[("a", "uniform"), "note"] == "coefficients that are not numbers"
 
 
 def test_coefficients_of_no_debiasing_kind_are_not_taken_for_one(world):

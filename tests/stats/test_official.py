@@ -172,7 +172,7 @@ def test_all_heads_are_scored_at_once_with_the_models_score_and_the_length_basel
     assert easy.to_dict() == {
         "head_0": 0.5,
         "head_1": 0.5,
-        "gated score": 0.0,  # constant: every comparison ties
+        "final score": 0.0,  # constant: every comparison ties
         "longer response": 1.0,
         "shorter response": 0.0,
     }
@@ -194,6 +194,26 @@ def test_scores_that_are_not_numbers_are_nan_and_never_a_loss():
         assert not math.isnan(score(table, name, "head_0"))
         assert official.NOT_NUMBERS not in note(table, name, "head_0")
     assert score(table, "Safety", "head_1") == score(table, "Safety", "head_0")
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinite_scores_are_no_numbers_either(value):
+    items, gaps = pairs(MIXED)
+    broken = gaps.copy()
+    broken[0] = value
+    table = official.reward_bench(run_of(items, np.column_stack([gaps, broken])))
+    assert math.isnan(score(table, "alpacaeval-easy", "head_1"))
+    assert official.NOT_NUMBERS in note(table, "Chat", "head_1")
+    assert score(table, "Safety", "head_1") == score(table, "Safety", "head_0")
+
+
+def test_the_one_score_is_left_out_where_it_is_the_head_and_named_after_a_gate():
+    items, gaps = pairs({"alpacaeval-easy": [1.0, -1.0]})
+    one = official.reward_bench(run_of(items, gaps, final=gaps))
+    assert set(one["head"]) == {"head_0", "longer response", "shorter response"}
+    gate = (("item", "head"), np.ones((2, 1), np.float32))
+    gated = official.reward_bench(run_of(items, gaps, final=gaps).assign(gate=gate))
+    assert set(gated["head"]) - set(one["head"]) == {"gated score"}
 
 
 def test_another_datasets_run_is_an_error_and_foreign_subsets_are_named():

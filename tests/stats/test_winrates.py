@@ -11,7 +11,7 @@ from statsmodels.stats.multitest import multipletests
 from lib.errors import DataError
 from lib.extraction.run import comparisons
 from lib.planted import make_run, validity_world
-from lib.stats import baselines, validity, validity_as_published
+from lib.stats import baselines, distinct, length_summary, validity, validity_as_published
 from lib.stats.winrates import first_component, tied, verdicts
 
 FOUND = ("strong", "tracks", "inverted")
@@ -338,6 +338,39 @@ def test_a_planted_strength_gives_its_win_rate():
     assert found.loc["inverted", "win_rate"] == pytest.approx(0.2858, abs=0.01)
 
 
+# What is shown of a table by subset.
+
+
+def sometimes_labelled():
+    score = np.random.default_rng(0).standard_normal((240, 2))
+    return make_run(score, heads=["a", "b"], subset=["all", "hard"] * 60)
+
+
+def test_a_subset_of_some_rows_is_shown_though_it_is_the_only_other_one():
+    run = sometimes_labelled()
+    for table in (validity(run), validity_as_published(run), baselines(run), length_summary(run)):
+        assert distinct(table)["subset"].tolist() == table["subset"].tolist()
+        assert set(table["subset"]) == {"all", "hard"}
+    table = validity(run)
+    # Two heads on all rows and on half of them: the smallest p is multiplied by 4.
+    assert table["p_adjusted"].min() == pytest.approx(min(1, 4 * table["p"].min()))
+    assert len(distinct(table)) == 4
+
+
+def test_a_subset_of_all_rows_is_not_shown():
+    run = run_of(np.ones((6, 2)), subset=["x"] * 6)
+    run["hidden"][4:] = np.nan  # random directions stand on fewer comparisons
+    for table in (validity(run), baselines(run), length_summary(run)):
+        assert set(table["subset"]) == {"all", "x"}
+        assert set(distinct(table)["subset"]) == {"all"}
+
+
+def test_subsets_without_all_stay():
+    table = validity(sometimes_labelled())
+    hard = table[table["subset"] == "hard"]
+    assert len(distinct(hard)) == 2
+
+
 # Baselines.
 
 
@@ -364,10 +397,32 @@ def test_baselines_have_a_row_for_each_subset():
     assert "gated score" not in set(table["baseline"])
 
 
-def test_the_gated_score_is_a_baseline_where_there_is_one():
+def gated(run):
+    shape = (run.sizes["item"], run.sizes["head"])
+    return run.assign(gate=(("item", "head"), np.ones(shape, np.float32)))
+
+
+def test_the_models_one_score_is_a_baseline_named_by_whether_there_is_a_gate():
     final = np.asarray([1.0, 0.0] * 3 + [0.0, 1.0])
-    table = baselines(run_of(np.ones(4), final=final)).set_index("baseline")
-    assert table.loc["gated score", "win_rate"] == 0.75
+    run = run_of(np.ones((4, 2)), final=final)
+    for given, name, other in (
+        (run, "final score", "gated score"),
+        (gated(run), "gated score", "final score"),
+    ):
+        table = baselines(given).set_index("baseline")
+        assert table.loc[name, "win_rate"] == 0.75
+        assert other not in table.index
+    assert "first component of the heads" in table.index
+
+
+def test_one_head_has_no_baseline_that_repeats_it():
+    run = run_of(np.ones(4), final=np.asarray([1.0, 0.0] * 4))
+    assert baselines(run)["baseline"].tolist() == [
+        "longer response",
+        "shorter response",
+        "random direction",
+    ]
+    assert "gated score" in set(baselines(gated(run))["baseline"])
 
 
 def test_random_directions_of_one_feature_win_all_or_nothing():

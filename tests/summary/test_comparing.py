@@ -170,13 +170,18 @@ def test_scores_are_those_of_the_pages(audit):
     results = audit("b", "llmbar", run.isel(head=[0]))
     rows = summary.scores(summary.everything(results)).set_index(["dataset", "model"])
     table = summary.tables(results, "a").read("baselines", "xstest").set_index("baseline")
-    score = table[table["subset"] == "all"].loc["gated score"]
+    score = table[table["subset"] == "all"].loc["final score"]
     a = rows.loc[("xstest", "a")]
     assert a["rule"] == "final score" and a["heads"] == run.sizes["head"]
     assert a[["win_rate", "low", "high"]].tolist() == score[["win_rate", "low", "high"]].tolist()
     b = rows.loc[("llmbar", "b")]
     assert b["rule"] == str(run["head"].values[0]) == b["best"]
     assert b["win_rate"] == b["best_rate"] == pytest.approx(score["win_rate"])
+    gate = (("item", "head"), np.ones((run.sizes["item"], run.sizes["head"]), np.float32))
+    final = ("response", run["score"].values[:, 0])
+    results = audit("a", "xstest", run.assign(final=final, gate=gate))
+    again = summary.scores(summary.everything(results)).set_index(["dataset", "model"])
+    assert again.loc[("xstest", "a"), "win_rate"] == a["win_rate"], "as the gated score"
     assert rows.loc[("xstest", "b"), "note"] == rows.loc[("llmbar", "a"), "note"] == "not run"
     assert np.isnan(rows.loc[("xstest", "b"), "win_rate"])
 

@@ -9,6 +9,7 @@ import pytest
 from lib import paths, summary
 from lib.errors import DataError
 from lib.planted import make_run
+from lib.summary.tables import COLUMNS
 
 ANY = pd.DataFrame({"x": [1]})
 RUN = make_run(np.arange(8.0)[:, None])
@@ -17,7 +18,7 @@ RUN = make_run(np.arange(8.0)[:, None])
 def test_datasets_stand_by_kind_under_their_own_names(audit, keep):
     results = audit("m", "file:my data.jsonl", RUN)
     for dataset in ("stimuli/controlled", "xstest", "hh-rlhf/helpful-base", "hh-rlhf"):
-        keep("m", dataset, labels=ANY)
+        keep("m", dataset, lengths=ANY)
     left = summary.tables(results, "m")
     assert list(left.datasets) == [
         "hh-rlhf",
@@ -26,14 +27,14 @@ def test_datasets_stand_by_kind_under_their_own_names(audit, keep):
         "stimuli/controlled",
         "file:my data.jsonl",
     ]
-    assert [dataset for dataset, _ in left.each("labels")] == list(left.datasets)[:4]
+    assert [dataset for dataset, _ in left.each("lengths")] == list(left.datasets)[:4]
 
 
 def test_a_table_that_is_not_there_is_none(keep):
-    left = summary.tables(keep("m", "xstest", labels=ANY), "m")
+    left = summary.tables(keep("m", "xstest", lengths=ANY), "m")
     assert left.read("validity", "xstest") is None
     assert left.read("heads") is None
-    pd.testing.assert_frame_equal(left.read("labels", "xstest"), ANY)
+    pd.testing.assert_frame_equal(left.read("lengths", "xstest"), ANY)
 
 
 def test_the_pages_of_a_model_below_are_not_its_own(audit):
@@ -53,20 +54,20 @@ def test_every_model_is_meant_when_none_is_named(audit):
 
 def test_no_table_at_all_is_an_error(tmp_path, keep):
     with pytest.raises(DataError, match="tables of 'other'"):
-        summary.tables(keep("m", "xstest", labels=ANY), "other")
+        summary.tables(keep("m", "xstest", lengths=ANY), "other")
     with pytest.raises(DataError, match="validity pages of a model"):
         summary.everything(tmp_path)
 
 
 def test_a_damaged_table_is_an_error(keep):
-    results = keep("m", "xstest", labels=ANY)
+    results = keep("m", "xstest", lengths=ANY)
     (results / "m" / "xstest" / "validity.parquet").write_bytes(b"no table")
     with pytest.raises(DataError, match=r"a table at .*validity\.parquet"):
         summary.matrix(summary.tables(results, "m"))
 
 
 def test_an_address_is_that_of_an_executed_page_from_the_sites_root(keep, monkeypatch, tmp_path):
-    results = keep("my model", "xstest", labels=ANY)
+    results = keep("my model", "xstest", lengths=ANY)
     left = summary.tables(results, "my model")
     assert left.page("xstest") == "", "not executed"
     (left.datasets["xstest"] / "validity.ipynb").touch()
@@ -74,3 +75,16 @@ def test_an_address_is_that_of_an_executed_page_from_the_sites_root(keep, monkey
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     assert left.page("xstest") == f"results/{paths.slug('my model')}/xstest/validity.html"
     assert left.page("xstest", "labels") == ""
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_table_of_an_older_version_is_an_error(keep, name):
+    lost, *others = *COLUMNS[name].split(), "model", "dataset"
+    results = keep("m", "xstest", lengths=ANY, **{name: pd.DataFrame(columns=others)})
+    left = summary.tables(results, "m")
+    with pytest.raises(DataError) as caught:
+        left.read(name, "xstest")
+    assert f"a table with the column {lost} at " in caught.value.needed
+    assert f"{name}.parquet" in caught.value.needed
+    assert caught.value.found == ", ".join(others)
+    assert "Execute the page" in caught.value.remedy
