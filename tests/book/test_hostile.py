@@ -134,7 +134,7 @@ def test_the_page_stays_whole(book, visit, notebook):
 def charts(tab):
     views = tab.locator(".chart-view").all()
     for view in views:
-        view.locator("svg").first.wait_for(state="attached", timeout=10_000)
+        view.locator("svg").first.wait_for(state="attached", timeout=30_000)
     return views
 
 
@@ -178,7 +178,7 @@ def test_the_search_shows_it_as_text(book, visit):
     for query in (title, "onerror", "window"):
         tab, said = visit(book / "search.html", f"?q={quote(query)}")
         results = tab.locator("#search-results li")
-        results.first.wait_for(timeout=10_000)
+        results.first.wait_for(timeout=30_000)
         tab.wait_for_timeout(1000)
         assert said == [] and tab.evaluate("window.struck") is None
         assert not results.locator("img, script, b").count()
