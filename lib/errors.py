@@ -8,7 +8,9 @@ for programs that want them.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 
 class AuditError(Exception):
@@ -56,3 +58,23 @@ def unknown(
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     return error(f"a known {kind}", f"{name!r}", f"{hint}Known: {', '.join(known) or 'none'}.")
+
+
+def unreadable(
+    kind: str, path: Path, refused: OSError, error: type[AuditError] = DataError
+) -> AuditError:
+    """An error for a file or folder that the system refuses to look at or read."""
+    return error(
+        f"a readable {kind} at {path}",
+        refused.strerror or f"{refused}",
+        "Check the path and its permissions.",
+    )
+
+
+@contextmanager
+def readable(kind: str, path: Path, error: type[AuditError] = DataError) -> Iterator[None]:
+    """Inside, what the system refuses is the error of ``unreadable``."""
+    try:
+        yield
+    except OSError as refused:
+        raise unreadable(kind, path, refused, error) from None

@@ -208,10 +208,14 @@ def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevel
         _words(x, columns, stacked),
         head_names(gutter, _HEADS),
         column_names(x, wide_top, narrow_top, short=True),
-        _touch(x),
+        _touch(x, _HEADS, "touch_heads", _TOLD),
     ]
     if below:
-        layers += [apart(_OTHER), head_names(gutter, _OTHER, quiet=True), _touch_other(x)]
+        layers += [
+            apart(_OTHER),
+            head_names(gutter, _OTHER, quiet=True),
+            _touch(x, _OTHER, "touch_others", _TOLD_OF_OTHERS),
+        ]
     return (
         alt.layer(*layers, data=inline(drawn))
         .transform_filter("datum.part === part")
@@ -264,45 +268,38 @@ def _words(x, columns: int, stacked: bool) -> alt.Chart:
     )
 
 
-def _touch(x) -> alt.Chart:
-    tooltip = [
-        alt.Tooltip("name:N", title="head"),
-        alt.Tooltip("protocol:N"),
-        alt.Tooltip("subset:N"),
-        alt.Tooltip("verdict:N"),
-        alt.Tooltip("precise:N", title="win rate"),
-        alt.Tooltip("interval:N"),
-        alt.Tooltip("n_text:N", title="comparisons"),
-        alt.Tooltip("p_text:N", title="adjusted p"),
-        alt.Tooltip("mde_text:N", title="detectable"),
-        alt.Tooltip("note_text:N", title="note"),
-    ]
+def _touch(x, only: str, name: str, told: list[alt.Tooltip]) -> alt.Chart:
+    """What answers to the pointer on the cells of some rows."""
     return (
         alt.Chart()
-        .transform_filter(_HEADS)
+        .transform_filter(only)
         .mark_rect(fill="transparent")
-        .properties(name="touch_heads")
-        .encode(x=x, y=UPPER, y2=LOWER, tooltip=tooltip, href="link:N")
+        .properties(name=name)
+        .encode(x=x, y=UPPER, y2=LOWER, tooltip=told, href="link:N")
     )
 
 
-def _touch_other(x) -> alt.Chart:
-    tooltip = [
-        alt.Tooltip("name:N", title="baseline"),
-        alt.Tooltip("protocol:N"),
-        alt.Tooltip("subset:N"),
-        alt.Tooltip("precise:N", title="win rate"),
-        alt.Tooltip("interval:N"),
-        alt.Tooltip("n_text:N", title="comparisons"),
-        alt.Tooltip("note_text:N", title="note"),
-    ]
-    return (
-        alt.Chart()
-        .transform_filter(_OTHER)
-        .mark_rect(fill="transparent")
-        .properties(name="touch_others")
-        .encode(x=x, y=UPPER, y2=LOWER, tooltip=tooltip, href="link:N")
-    )
+_TOLD = [
+    alt.Tooltip("name:N", title="head"),
+    alt.Tooltip("protocol:N"),
+    alt.Tooltip("subset:N"),
+    alt.Tooltip("verdict:N"),
+    alt.Tooltip("precise:N", title="win rate"),
+    alt.Tooltip("interval:N"),
+    alt.Tooltip("n_text:N", title="comparisons"),
+    alt.Tooltip("p_text:N", title="adjusted p"),
+    alt.Tooltip("mde_text:N", title="detectable"),
+    alt.Tooltip("note_text:N", title="note"),
+]
+_TOLD_OF_OTHERS = [
+    alt.Tooltip("name:N", title="baseline"),
+    alt.Tooltip("protocol:N"),
+    alt.Tooltip("subset:N"),
+    alt.Tooltip("precise:N", title="win rate"),
+    alt.Tooltip("interval:N"),
+    alt.Tooltip("n_text:N", title="comparisons"),
+    alt.Tooltip("note_text:N", title="note"),
+]
 
 
 def _in_words(table: pd.DataFrame, heads: list[str], below: pd.DataFrame | None = None) -> str:

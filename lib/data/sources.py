@@ -11,10 +11,9 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from lib.errors import DataError
+from lib.errors import DataError, readable, unreadable
 
 READABLE = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".json.gz", ".csv", ".csv.gz", ".parquet")
 
@@ -24,7 +23,7 @@ def find(source: str | Path, *stems: str) -> Path | None:
     for stem in stems:
         for suffix in READABLE:
             path = Path(source) / f"{stem}{suffix}"
-            with _readable("file", path):
+            with readable("file", path):
                 if path.is_file():
                     return path
     return None
@@ -33,7 +32,7 @@ def find(source: str | Path, *stems: str) -> Path | None:
 def require(source: str | Path, *stems: str) -> Path:
     """Like ``find``, but a missing file or folder is an error that names it."""
     folder = Path(source)
-    with _readable("folder", folder):
+    with readable("folder", folder):
         there = folder.is_dir()
     if not there:
         raise DataError(
@@ -43,7 +42,7 @@ def require(source: str | Path, *stems: str) -> Path:
         )
     path = find(folder, *stems)
     if path is None:
-        with _readable("folder", folder):
+        with readable("folder", folder):
             here = sorted(entry.name for entry in folder.iterdir())[:12]
         raise DataError(
             f"the file {folder / stems[0]} (.jsonl, .json, .csv or .parquet, may be gzipped)",
@@ -51,23 +50,6 @@ def require(source: str | Path, *stems: str) -> Path:
             "Check the path given as 'source', or leave it out to load from the hub.",
         )
     return path
-
-
-@contextmanager
-def _readable(kind: str, path: Path) -> Iterator[None]:
-    """What the system refuses to look at or read is an error that names the path."""
-    try:
-        yield
-    except OSError as error:
-        raise _refused(kind, path, error) from None
-
-
-def _refused(kind: str, path: Path, error: OSError) -> DataError:
-    return DataError(
-        f"a readable {kind} at {path}",
-        error.strerror or f"{error}",
-        "Check the path and its permissions.",
-    )
 
 
 def read_rows(path: str | Path) -> Iterator[dict]:
@@ -83,7 +65,7 @@ def read_rows(path: str | Path) -> Iterator[dict]:
         are not UTF-8.
     """
     path = Path(path)
-    with _readable("file", path):
+    with readable("file", path):
         found = None if path.is_file() else "a folder" if path.is_dir() else "none"
     if found:
         raise DataError(f"a file at {path}", found, "Check the path.")
@@ -101,7 +83,7 @@ def read_rows(path: str | Path) -> Iterator[dict]:
                 yield from batch.to_pylist()
         except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
             if getattr(error, "errno", None):  # the system's word, not that of the format
-                raise _refused("file", path, error) from None
+                raise unreadable("file", path, error) from None
             raise DataError(
                 f"a Parquet file at {path}", f"{error}", "Write the file again."
             ) from None
@@ -123,7 +105,7 @@ def read_rows(path: str | Path) -> Iterator[dict]:
             f"a whole compressed file at {path}", f"{error}", "Download the file again."
         ) from None
     except OSError as error:
-        raise _refused("file", path, error) from None
+        raise unreadable("file", path, error) from None
 
 
 def parse_json(text: str):

@@ -161,7 +161,7 @@ def extract_part(
 
 
 def _announce(before: Callable[[], object] | None, store, numbers: Iterable[int]) -> None:
-    if before is not None and not all(store.path(number).exists() for number in numbers):
+    if before is not None and not store.holds(numbers):
         before()
 
 

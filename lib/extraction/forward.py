@@ -74,6 +74,46 @@ def row_step(budget: int) -> int:
 
 
 def forward(
+    backbone: torch.nn.Module, items: Sequence[EncodedItem], *arguments, **options
+) -> States:
+    """What ``start`` has computed, waited for; takes and raises what it does."""
+    return start(backbone, items, *arguments, **options).states()
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """States that the device may still be computing.
+
+    Attributes
+    ----------
+    budget
+        As that of ``States``: known before they are.
+    """
+
+    budget: int
+    _job: _Trees | _Padded
+    _place: np.ndarray
+    _arrivals: Sequence[torch.cuda.Event]
+
+    @property
+    def pending(self) -> bool:
+        """Is a device at work on them? Elsewhere than on a GPU they are there already."""
+        return bool(self._arrivals)
+
+    def states(self) -> States:
+        """Wait for them."""
+        for arrival in self._arrivals:
+            arrival.synchronize()
+        job = self._job
+        return States(
+            job.hidden.numpy()[self._place],
+            job.gates.numpy(),
+            self.budget,
+            {name: read.numpy()[self._place] for name, read in job.tapped.items()},
+        )
+
+
+def start(
     backbone: torch.nn.Module,
     items: Sequence[EncodedItem],
     packing: str = "trees",
@@ -84,8 +124,10 @@ def forward(
     kernel: str | None = None,
     compiled: bool = False,
     taps: str | tapping.Tap | Sequence[str | tapping.Tap] = (),
-) -> States:
-    """States of the items, in their order.
+) -> UnderWay:
+    """Have the states of the items computed, in their order.
+
+    Returns when all is under way on a GPU, and elsewhere when it is done.
 
     Parameters
     ----------
@@ -117,64 +159,6 @@ def forward(
         For an unknown packing or tap, a backbone without what a tap listens to, or when
         memory has no room for a single item.
     """
-    return start(
-        backbone, items, packing, budget, padding_side, pad_id, on_step, kernel, compiled, taps
-    ).states()
-
-
-@dataclass(frozen=True)
-class UnderWay:
-    """States that the device may still be computing.
-
-    Attributes
-    ----------
-    budget
-        As that of ``States``: known before they are.
-    """
-
-    budget: int
-    _job: _Trees | _Padded
-    _which: Sequence[Sequence[int]]
-    _arrivals: Sequence[torch.cuda.Event]
-
-    @property
-    def pending(self) -> bool:
-        """Is a device at work on them? Elsewhere than on a GPU they are there already."""
-        return bool(self._arrivals)
-
-    def states(self) -> States:
-        """Wait for them."""
-        for arrival in self._arrivals:
-            arrival.synchronize()
-        job = self._job
-        first = np.cumsum([0, *map(_count, self._which)])
-        place = np.concatenate([first[i] + np.asarray(w) for i, w in enumerate(self._which)])
-        return States(
-            job.hidden.numpy()[place],
-            job.gates.numpy(),
-            self.budget,
-            {name: read.numpy()[place] for name, read in job.tapped.items()},
-        )
-
-
-def _count(which: Sequence[int]) -> int:
-    """Distinct responses of an item, of which each of its responses is one."""
-    return max(which) + 1
-
-
-def start(
-    backbone: torch.nn.Module,
-    items: Sequence[EncodedItem],
-    packing: str = "trees",
-    budget: int | None = None,
-    padding_side: str = "right",
-    pad_id: int = 0,
-    on_step: Callable[[int], None] = lambda items: None,
-    kernel: str | None = None,
-    compiled: bool = False,
-    taps: str | tapping.Tap | Sequence[str | tapping.Tap] = (),
-) -> UnderWay:
-    """As ``forward``, and returns when all is under way on a GPU; elsewhere when it is done."""
     check_packing(packing)
     wanted = tapping.resolve(taps)
     budget = budget or default_budget(backbone)
@@ -190,7 +174,10 @@ def start(
         tapping.listening(backbone, wanted) as job.listener,
     ):
         budget = _every(job, budget, on_step)
-    return UnderWay(budget, job, which, _arrivals(job.devices))
+    # Equal responses were computed once: where the state of each of them is.
+    first = np.cumsum([0, *(len(item.sequences) for item in reduced)])
+    place = np.concatenate([first[i] + np.asarray(w) for i, w in enumerate(which)])
+    return UnderWay(budget, job, place, _arrivals(job.devices))
 
 
 def _arrivals(devices: Iterable[torch.device]) -> list[torch.cuda.Event]:

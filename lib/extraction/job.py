@@ -75,8 +75,7 @@ class Job:
     @property
     def is_stored(self) -> bool:
         """Is there a file of every shard?"""
-        kept = stores.Store(self.folder, self.manifest)
-        return all(kept.path(number).exists() for number in range(len(self.shards)))
+        return stores.Store(self.folder, self.manifest).holds(range(len(self.shards)))
 
     def decide(self) -> dict[str, str]:
         """How it is computed; asked for a new store only."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +96,10 @@ class Store:
     def path(self, shard: int) -> Path:
         """Of one shard."""
         return self.folder / f"{shard:05d}.safetensors"
+
+    def holds(self, shards: Iterable[int]) -> bool:
+        """Is there a file of each of these shards? What is in it is told by ``read``."""
+        return all(self.path(shard).exists() for shard in shards)
 
     def read(self, shard: int, check: Mapping[str, int]) -> dict[str, np.ndarray] | None:
         """A shard's tensors; ``None`` when it is missing or damaged.

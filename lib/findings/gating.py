@@ -74,8 +74,7 @@ def gains(rules: pd.DataFrame) -> list[str]:
     if gate["note"]:
         return [f"The gate can't be compared with fixed rules: {gate['note']}."]
     told = [
-        f"The gate ranks {gate['win_rate']:.3f} [{gate['low']:.3f}, {gate['high']:.3f}] of "
-        f"{gate['n']} comparisons as the data set marks them."
+        f"The gate ranks {words.rate(gate)} of {gate['n']} comparisons as the data set marks them."
     ]
     for rule, row in overall.drop(GATE).iterrows():
         named = f"{rule} ({row['chosen']})" if row["chosen"] else rule
@@ -106,10 +105,7 @@ def _part(name: str, rows: pd.DataFrame) -> str:
     gate, others = rows.loc[GATE], rows.drop(GATE)
     if gate["note"]:
         return f"On {name}: {gate['note']}."
-    return (
-        f"On {name} the gate ranks {gate['win_rate']:.3f} [{gate['low']:.3f}, {gate['high']:.3f}] "
-        f"of {gate['n']}. It {_compared(others)}."
-    )
+    return f"On {name} the gate ranks {words.rate(gate)} of {gate['n']}. It {_compared(others)}."
 
 
 def _compared(others: pd.DataFrame) -> str:
@@ -159,7 +155,7 @@ def answer(rules: pd.DataFrame) -> str:
     if gate["note"]:
         return f"The gate can't be compared with fixed rules: {gate['note']}."
     return (
-        f"The gate ranks {gate['win_rate']:.3f} [{gate['low']:.3f}, {gate['high']:.3f}] of "
+        f"The gate ranks {words.rate(gate)} of "
         f"{gate['n']} comparisons as the data set marks them. It {_compared(others)}."
     )
 

@@ -10,8 +10,6 @@ No test is made of length, so nothing here is in a page's family.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from lib.findings import words
@@ -57,16 +55,16 @@ def _range(table: pd.DataFrame) -> list[str]:
         return []
     most, least = (known.loc[known["win_rate"].agg(end)] for end in ("idxmax", "idxmin"))
     if len(known) == 1:
-        return [f"The longer response alone wins {_rate(most)} of {most['dataset']}."]
+        return [f"The longer response alone wins {words.rate(most)} of {most['dataset']}."]
     if most["win_rate"] == least["win_rate"]:
         return [
             f"The longer response alone wins {most['win_rate']:.3f} of each of {len(known)} data "
             "sets."
         ]
     return [
-        f"The longer response alone wins {_rate(least)} of {least['dataset']} and {_rate(most)} of "
-        f"{most['dataset']}, the least and the most: a head that reads nothing but length does so "
-        "too."
+        f"The longer response alone wins {words.rate(least)} of {least['dataset']} and "
+        f"{words.rate(most)} of {most['dataset']}, the least and the most: a head that reads "
+        "nothing but length does so too."
     ]
 
 
@@ -83,7 +81,7 @@ def gate(rules: pd.DataFrame) -> list[str]:
     if row[["win_rate", "gain"]].isna().any() or overall.loc[GATE, "note"]:
         return []
     return [
-        f"The longer response alone wins {_rate(row)}; the gate gains {row['gain']:+.3f} "
+        f"The longer response alone wins {words.rate(row)}; the gate gains {row['gain']:+.3f} "
         f"[{row['gain_low']:+.3f}, {row['gain_high']:+.3f}] on it, outside of the corrected family."
     ]
 
@@ -114,7 +112,3 @@ def compare(scores: pd.DataFrame) -> list[str]:
         "The longer response alone wins as much as the score of "
         f"{words.listed(where, MOST)}, or more."
     ]
-
-
-def _rate(row: Any) -> str:
-    return f"{row['win_rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"

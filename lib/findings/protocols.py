@@ -36,8 +36,8 @@ def _crossing(matrix: pd.DataFrame) -> list[str]:
             best = above.loc[above["win_rate"].idxmax()]
             worst = below.loc[below["win_rate"].idxmin()]
             told.append(
-                f"{head} goes with the labels of {best['protocol']} ({_rate(best)}) and against "
-                f"those of {worst['protocol']} ({_rate(worst)})."
+                f"{head} goes with the labels of {best['protocol']} ({words.rate(best)}) and "
+                f"against those of {worst['protocol']} ({words.rate(worst)})."
             )
     told = words.first(told, MOST, "further heads change sides too.")
     return told or ["No head is shown to win more than half here and less than half there."]
@@ -64,10 +64,6 @@ def family(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
             "uncorrected."
         )
     return told
-
-
-def _rate(row) -> str:
-    return f"{row['win_rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
 
 
 def _components(components: pd.DataFrame) -> list[str]:

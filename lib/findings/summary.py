@@ -53,8 +53,8 @@ def _sides(
     if sides is None:
         return []
     told = [
-        f"{head} goes with the labels of {best['dataset']} ({_rate(best)}) and against those of "
-        f"{worst['dataset']} ({_rate(worst)})."
+        f"{head} goes with the labels of {best['dataset']} ({words.rate(best)}) and against those "
+        f"of {worst['dataset']} ({words.rate(worst)})."
         for head, best, worst in _changing(sides)
     ]
     if told:
@@ -324,10 +324,6 @@ def glued(card: pd.DataFrame, matrix: pd.DataFrame) -> dict[str, str]:
         "protocols": str(overall["dataset"].nunique()),
         "verdicts": said,
     }
-
-
-def _rate(row: Any) -> str:
-    return f"{row['win_rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
 
 
 def _few(told: Sequence[str], more: str) -> list[str]:

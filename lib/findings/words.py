@@ -4,6 +4,7 @@
 ``reasons``  why a table holds no numbers
 ``first``    the first sentences of a sort, and how many were left out
 ``listed``   the first names of a list, and how many were left out
+``rate``     a win rate with its interval
 ``departures``  which departures of a win rate from one half would be found
 
 Where a single one would be left out it is told, since to count it takes as long.
@@ -11,7 +12,7 @@ Where a single one would be left out it is told, since to count it takes as long
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -48,6 +49,11 @@ def listed(names: Sequence[str], most: int, between: str = ", ") -> str:
     if left < 2:
         return between.join(names)
     return f"{between.join(names[:most])} and {left} more"
+
+
+def rate(row: Mapping[str, float]) -> str:
+    """``0.612 [0.570, 0.653]``, of ``win_rate``, ``low`` and ``high``."""
+    return f"{row['win_rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
 
 
 def departures(mde: pd.Series) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
-from lib.errors import ModelError
+from lib.errors import ModelError, readable, unreadable
 from lib.models import backbone as backbones
 
 CONFIG = "config.json"
@@ -114,10 +114,8 @@ def is_folder(path: Path) -> bool:
     ModelError
         When the system refuses to tell.
     """
-    try:
+    with readable("folder", path, ModelError):
         return path.is_dir()
-    except OSError as error:
-        raise unreadable("folder", path, error) from None
 
 
 def is_file(path: Path) -> bool:
@@ -128,19 +126,8 @@ def is_file(path: Path) -> bool:
     ModelError
         When the system refuses to tell.
     """
-    try:
+    with readable("file", path, ModelError):
         return path.is_file()
-    except OSError as error:
-        raise unreadable("file", path, error) from None
-
-
-def unreadable(kind: str, path: Path, error: OSError) -> ModelError:
-    """The error for what the system refuses to look at or read."""
-    return ModelError(
-        f"a readable {kind} at {path}",
-        error.strerror or f"{error}",
-        "Check the path and its permissions.",
-    )
 
 
 def open_checkpoint(folder: Path, name: str) -> Checkpoint:
@@ -188,7 +175,7 @@ def _json(path: Path, name: str) -> dict:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         found = f"not JSON: {error}"
     except OSError as error:
-        raise unreadable("file", path, error) from None
+        raise unreadable("file", path, error, ModelError) from None
     else:
         if isinstance(document, dict):
             return document

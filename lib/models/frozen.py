@@ -20,10 +20,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from lib.errors import ModelError
+from lib.errors import ModelError, unreadable
 from lib.models import backbone as backbones
 from lib.models.base import Head, Readout
-from lib.models.checkpoint import is_file, is_folder, unreadable
+from lib.models.checkpoint import is_file, is_folder
 from lib.models.gating import Gate, gated
 from lib.models.names import LONGEST
 from lib.models.prompt import PromptFormat
@@ -203,7 +203,7 @@ def _card(path: Path) -> dict:
     except (FileNotFoundError, ValueError, RecursionError) as error:
         raise ModelError(f"a card with heads and split at {path}", str(error), REMEDY) from None
     except OSError as error:
-        raise unreadable("file", path, error) from None
+        raise unreadable("file", path, error, ModelError) from None
     return card
 
 
