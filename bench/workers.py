@@ -5,8 +5,9 @@ accelerate launch --num_processes 2 bench/workers.py --source FOLDER/hh-rlhf [--
 Each process makes the same random ArmoRM-shaped 8B model on its own GPU. First one process
 computes all shards while the others wait, then all share them; the time of each is from the
 moment that all are ready to the moment that the last is done, models loaded and layers
-compiled before. Tokenising and writing the shards count; gathering them into a run is timed
-by itself, and so is the model alone, without tokenising, shards and writing: ``overhead``.
+compiled before, as they are in runs of minutes. Tokenising and writing the shards count;
+gathering them into a run is timed by itself, and so is the model alone, without tokenising,
+shards and writing, in rows over all items: ``overhead``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from extraction import model as armorm_8b
 from torch import distributed
 
 from lib.data import load_items
-from lib.extraction import extract, extract_part
+from lib.extraction import extract, extract_part, shards
 from lib.extraction.forward import forward
 from lib.extraction.workers import world
 from lib.models import Head
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    shards.COMPILE_FROM = 0  # whatever the length of this run
     place = world()
     options.device, options.model = place.device or "cpu", "armorm-8b"
     items = load_items("hh-rlhf", source=options.source, limit=options.items)

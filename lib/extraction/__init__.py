@@ -134,7 +134,7 @@ def extract_part(
     model, items, store, packing, budget, held_out, progress, taps, before
         As for ``extract``.
     part, parts
-        Which worker of how many, from 0. Shards are shared out by their tokens.
+        Which worker of how many, from 0. Shards are shared out by the length of their texts.
 
     Returns
     -------
@@ -151,8 +151,7 @@ def extract_part(
             f"a part from 0 to {parts - 1} of {parts}", str(part), "Number the workers from 0."
         )
     job = prepare(model, items, store, packing, held_out, taps)
-    tokens = [sum(item.n_tokens for item in job.encoded[shard]) for shard in job.shards]
-    mine = stores.parts(tokens, parts)[part]
+    mine = stores.parts(job.lengths, parts)[part]
     with stores.opened(job.folder, job.manifest, job.decide, (part, parts)) as opened:
         _announce(before, opened, mine)
         for _ in shards.computed(job, opened, mine, shards.Budget(job, budget), progress):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 
 from lib.extraction import store as stores
-from lib.extraction.job import Job
+from lib.extraction.job import Job, merged
 from lib.extraction.run import SCHEMA, check
 from lib.extraction.shards import States
 
@@ -15,7 +17,10 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
     """The Run of a job's states; ``manifest`` is that of their store."""
     import safetensors
 
-    model, items, encoded = job.model, job.items, job.encoded
+    model, unscored = job.model, merged(states.encoded)
+    encoded = [item for part in states.encoded for item in part.items]
+    places = [place for part in states.encoded for place in part.places]
+    items = replace(job.items.select(places), dropped=job.dropped(unscored))
     hidden, gate_hidden = states.hidden, states.gate_hidden
     halved = {} if states.halved is None else {"out of memory": f"rows cut to {states.halved}"}
     owner = items.item_of_response
@@ -61,7 +66,7 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
                 "items": items.fingerprint,
                 "fingerprint": job.fingerprint,
                 "dropped": {reason: int(count) for reason, count in items.dropped.items()},
-                "unscored": job.unscored,
+                "unscored": unscored,
                 "missing": list(items.missing),
                 "about": dict(items.about),
                 "extraction": {

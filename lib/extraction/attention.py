@@ -21,11 +21,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from lib.extraction.pack import PROMPT, ROOT, Row
+from lib.extraction.pack import Row
 
 BRANCHING, FLEX = "branching", "flex"
 KERNELS = (BRANCHING, FLEX)
-BLOCK = 128  # tokens a side of FlexAttention's blocks
+BLOCK = 64  # tokens a side of FlexAttention's blocks: items are short, so small ones hold less
+ROOM = 32768  # tokens of a row, at first
 _row: ContextVar[Row] = ContextVar("row")
 _masks: ContextVar[dict] = ContextVar("masks")
 
@@ -51,7 +52,7 @@ def states(backbone: torch.nn.Module, row: Row, kernel: str) -> torch.Tensor:
     """States after the final norm, shape (tokens, features); call it inside ``attending``."""
     device = next(backbone.parameters()).device
     tokens = to_device(row.tokens, device)
-    mask = block_mask(tokens[2], tokens[3]) if kernel == FLEX else None
+    mask = block_mask(tokens[2]) if kernel == FLEX else None
     held, built = _row.set(row), _masks.set({})
     try:
         return backbone(
@@ -120,16 +121,16 @@ def _causal_after(chain, query: torch.Tensor) -> torch.Tensor:
 # One call a row.
 
 
-def block_mask(item: torch.Tensor, branch: torch.Tensor) -> BlockMask:
-    """Who sees whom in a row, from the item and branch of each token, shape (tokens,).
+def block_mask(until: torch.Tensor) -> BlockMask:
+    """Who sees whom in a row, from the last token that sees each one, shape (tokens,).
 
-    Which blocks hold anything is told from each block's lowest and highest item and branch,
-    on the device: no mask of tokens × tokens is made, and no loop runs over tokens.
+    Which blocks hold anything is told from each block's lowest and highest of these, on the
+    device: no mask of tokens × tokens is made, and no loop runs over tokens.
     """
-    mod, kept_item, kept_branch = _mask_mod(len(item), item.device)
-    kept_item.copy_(item)
-    kept_branch.copy_(branch)
-    some, full = _blocks(item, branch)
+    room = max(ROOM, 1 << (len(until) - 1).bit_length())
+    mod, kept = _mask_mod(room, until.device)
+    kept[: len(until)] = until
+    some, full = _blocks(until)
     partial = some & ~full
     return BlockMask.from_kv_blocks(
         *_ordered(partial),
@@ -140,38 +141,29 @@ def block_mask(item: torch.Tensor, branch: torch.Tensor) -> BlockMask:
 
 
 @functools.cache
-def _mask_mod(length: int, device: torch.device):
-    """The rule token by token, on buffers that are filled anew for each row.
+def _mask_mod(room: int, device: torch.device):
+    """The rule token by token, on a buffer that is filled anew for each row.
 
-    One function a length: compiled code that closes over it need not be compiled again.
+    One function for rows of any length up to the room: compiled code that closes over it
+    need not be compiled again.
     """
     with torch.inference_mode(False):  # kept for calls in other modes
-        item = torch.empty(length, dtype=torch.int32, device=device)
-        branch = torch.empty(length, dtype=torch.int32, device=device)
+        until = torch.empty(room, dtype=torch.int32, device=device)
 
     def sees(batch, head, q, k):
-        same_branch = (branch[k] == PROMPT) | (branch[q] == branch[k])
-        return (q >= k) & ((item[k] == ROOT) | ((item[q] == item[k]) & same_branch))
+        return (q >= k) & (q <= until[k])
 
-    return sees, item, branch
+    return sees, until
 
 
-def _blocks(item: torch.Tensor, branch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Blocks (query, key) that may hold something, and blocks that hold everything."""
-    item_low, item_high = item.view(-1, BLOCK).aminmax(dim=1)
-    branch_low, branch_high = branch.view(-1, BLOCK).aminmax(dim=1)
-    number = torch.arange(len(item_low), device=item.device)
-    gap = number[:, None] - number
-    one_item = item_low == item_high
-    same_item = one_item[:, None] & one_item & (item_low[:, None] == item_low)
-    one_branch = branch_low == branch_high
-    both = same_item & one_branch[:, None] & one_branch
-    same_branch = both & (branch_low[:, None] == branch_low)
-    siblings = both & (branch_low != PROMPT) & ~same_branch
-    # Items ascend along a row: blocks share one when the key's last reaches the query's first.
-    some = (item_low == ROOT) | (item_high >= item_low[:, None])
-    full = (item_high == ROOT) | (same_item & (branch_high == PROMPT)) | same_branch
-    return some & ~siblings & (gap >= 0), full & (gap > 0)
+def _blocks(until: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Blocks (query, key) that hold something, and those before the diagonal that hold all."""
+    lowest, highest = until.view(-1, BLOCK).aminmax(dim=1)
+    number = torch.arange(len(lowest), device=until.device)
+    first, gap = BLOCK * number[:, None], number[:, None] - number
+    some = (gap >= 0) & (highest >= first)
+    full = (gap > 0) & (lowest >= first + BLOCK - 1)
+    return some, full
 
 
 def _ordered(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -200,6 +192,7 @@ def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, 
         "block_mask": attention_mask,
         "scale": scaling,
         "enable_gqa": key.shape[1] != heads,
+        "kernel_options": {"BLOCK_M": BLOCK, "BLOCK_N": BLOCK, "num_warps": 4, **_stages(key)},
     }
     if torch.compiler.is_compiling():
         out = flex_attention(query, key, value, **options)
@@ -212,10 +205,19 @@ def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, 
     return out.transpose(1, 2).contiguous(), None
 
 
+def _stages(key: torch.Tensor) -> dict[str, int]:
+    """Blocks of keys under way at once, as many as a card's shared memory holds."""
+    bytes_a_token = key.shape[-1] * key.element_size()
+    return {"num_stages": 3 if bytes_a_token <= 256 else 2 if bytes_a_token <= 512 else 1}
+
+
 @contextlib.contextmanager
 def compiled_layers(backbone: torch.nn.Module) -> Iterator[None]:
-    """Inside, each decoder layer runs as compiled code, made once for each row length."""
-    layers = getattr(backbone, "layers", ())
+    """Inside, decoder layers run as compiled code, made once for each row length.
+
+    All but the last, of which ``lib.extraction.last`` leaves most out.
+    """
+    layers = getattr(backbone, "layers", ())[:-1]
     _many_lengths()
     for layer in layers:
         if not hasattr(layer, "_compiled_for_rows"):

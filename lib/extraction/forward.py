@@ -22,13 +22,14 @@ import numpy as np
 import torch
 
 from lib.errors import ModelError, unknown
-from lib.extraction import attention, pack
+from lib.extraction import attention, last, pack
 from lib.extraction import taps as tapping
 from lib.models.prompt import EncodedItem
 
 PACKINGS = ("trees", "padded")
 CPU_BUDGET = 1024
 GPU_BUDGET = 16384
+STEP = 128  # tokens, a multiple of ``attention.BLOCK``
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,10 @@ def default_budget(backbone: torch.nn.Module) -> int:
 def row_step(budget: int) -> int:
     """What divides the length of a row for FlexAttention.
 
-    It is compiled for each length, so rows have one of a few.
+    It is compiled for each length, so rows have one of a few; the longer the step, the fewer
+    lengths and the more padding.
     """
-    return max(attention.BLOCK, budget // 8 // attention.BLOCK * attention.BLOCK)
+    return max(STEP, budget // 8 // STEP * STEP)
 
 
 def forward(
@@ -165,7 +167,7 @@ def start(
     reduced, which = zip(*map(pack.distinct, items), strict=True)
     if packing == "trees":
         kernel = kernel or attention.kernel_for(backbone)
-        job = _Trees(backbone, reduced, kernel, compiled and not wanted)
+        job = _Trees(backbone, reduced, kernel, compiled and not wanted, bool(wanted))
     else:
         job = _Padded(backbone, reduced, padding_side, pad_id)
     with (
@@ -273,10 +275,11 @@ class _Job:
 class _Trees(_Job):
     """Rows of items."""
 
-    def __init__(self, backbone, items, kernel: str, compiled: bool):
+    def __init__(self, backbone, items, kernel: str, compiled: bool, tapped: bool):
         super().__init__()
         self.backbone, self.items, self.kernel = backbone, items, kernel
         self.compiled = compiled and kernel == attention.FLEX
+        self.whole = tapped  # a tap hears what every token makes
         self.size = len(items)
         self.first = np.cumsum([0, *(len(item.sequences) for item in items)])
         self.step = self.full = 1  # of a row's length, and what most rows have; see plan
@@ -300,7 +303,9 @@ class _Trees(_Job):
         full = len(row) == self.full
         fast = attention.compiled_layers(self.backbone) if self.compiled and full else None
         self.listener.begin(tapping.Places.of_row(row))
-        with fast or contextlib.nullcontext():
+        read = np.concatenate([row.read_at, row.gate_at])
+        some = contextlib.nullcontext() if self.whole else last.reading(self.backbone, read)
+        with fast or contextlib.nullcontext(), some:
             states = attention.states(self.backbone, row, self.kernel)
         responses = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i in group])
         self.keep(responses, _at(states, row.read_at), np.asarray(group), _at(states, row.gate_at))

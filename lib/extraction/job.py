@@ -1,18 +1,23 @@
 """What an extraction is to compute, settled before the model runs.
 
-``prepare``   encodes the items, leaves out what can't be scored, and names the store
-``Job``       what came of it
+``prepare``   plans the shards, sees that something can be scored, and names the store
+``Job``       what came of it; encodes a shard when it is asked for, and leaves out what
+              can't be scored
+``Encoded``   what it encodes
+
+Shards are planned over the items as given, so that each can be encoded by itself: by
+whoever computes it, and while a GPU is at work on the one before.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +28,7 @@ from lib.data.items import Items
 from lib.errors import DataError, ModelError
 from lib.extraction import store as stores
 from lib.extraction.run import TRAINED
+from lib.models.prompt import EncodedItem, RenderError
 
 TOO_LONG = "longer than the model's context"
 REFUSED = "refused by the chat template"
@@ -50,27 +56,105 @@ class NothingToScoreError(DataError):
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is to be computed, and where it goes."""
+class Encoded:
+    """Those of some items that the model can score.
 
-    model: Any
-    items: Items
-    encoded: list
-    unscored: dict[str, list[str]]  # ids of items that can't be scored, by reason
-    fingerprint: dict[str, str]
-    manifest: dict
-    folder: Path
-    taps: list  # of ``lib.extraction.taps.Tap``
+    Attributes
+    ----------
+    items
+        Their tokens.
+    places
+        Of each of them among all of the job's items.
+    unscored
+        Ids of the others, by reason.
+    """
+
+    items: list[EncodedItem]
+    places: list[int]
+    unscored: dict[str, list[str]]
 
     @property
     def counts(self) -> list[int]:
         """Responses of each item."""
-        return [len(item.sequences) for item in self.encoded]
+        return [len(item.sequences) for item in self.items]
 
-    @property
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be computed, and where it goes."""
+
+    model: Any
+    items: Items  # as given, less those that trained a head
+    fingerprint: dict[str, str]
+    manifest: dict
+    folder: Path
+    taps: list  # of ``lib.extraction.taps.Tap``
+    tried: dict[int, Encoded] = field(default_factory=dict)  # shards encoded while preparing
+
+    @cached_property
     def shards(self) -> list[slice]:
         """Items of each shard."""
-        return stores.plan(self.counts, self.manifest["shard_responses"])
+        return stores.plan(self._counts, self.manifest["shard_responses"])
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Characters of each shard's texts: about how long it takes."""
+        turns = self.items.prompts["prompt"]
+        own = np.asarray([sum(len(turn["content"]) for turn in prompt) for prompt in turns])
+        answers = self.items.responses["text"].str.len().to_numpy()
+        np.add.at(own, self.items.item_of_response, answers)
+        return [int(own[shard].sum()) for shard in self.shards]
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        return np.bincount(self.items.item_of_response, minlength=len(self.items))
+
+    @cached_property
+    def _texts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of all responses, and where each item's begin."""
+        return self.items.responses["text"].to_numpy(), np.cumsum([0, *self._counts])
+
+    def encode(self, number: int) -> Encoded:
+        """Tokens of a shard's items, without those that can't be scored."""
+        if number in self.tried:
+            return self.tried[number]
+        shard = self.shards[number]
+        texts, first = self._texts
+        found = self.model.format.encode_many(
+            self.items.prompts["prompt"].iloc[shard],
+            (texts[first[i] : first[i + 1]] for i in range(shard.start, shard.stop)),
+        )
+        encoded = Encoded([], [], {})
+        for i, item in enumerate(found, shard.start):
+            reason = REFUSED if isinstance(item, RenderError) else unfit(self.model, item)
+            if reason:
+                name = str(self.items.prompts["item"].iloc[i])
+                encoded.unscored.setdefault(reason, []).append(name)
+            else:
+                encoded.items.append(item)
+                encoded.places.append(i)
+        return encoded
+
+    def try_out(self) -> Encoded:
+        """The first shard that holds something to score.
+
+        Raises
+        ------
+        NothingToScoreError
+            When none does.
+        """
+        for number in range(len(self.shards)):
+            encoded = self.tried[number] = self.encode(number)
+            if encoded.items:
+                return encoded
+        unscored = merged(self.tried.values())
+        raise NothingToScoreError(self.items.name, self.dropped(unscored), unscored)
+
+    def dropped(self, unscored: Mapping[str, Sequence[str]]) -> dict[str, int]:
+        """How many items were left out for each reason, those that can't be scored too."""
+        counted = Counter(self.items.dropped)
+        counted.update({reason: len(those) for reason, those in unscored.items()})
+        return dict(counted)
 
     @property
     def is_stored(self) -> bool:
@@ -79,7 +163,42 @@ class Job:
 
     def decide(self) -> dict[str, str]:
         """How it is computed; asked for a new store only."""
-        return _decide(self.model, self.encoded, self.manifest["packing"])
+        from lib.extraction import attention
+
+        packing = self.manifest["packing"]
+        fallback = self._objection() if packing == "trees" else ""
+        if packing == "padded" or fallback:
+            used = self.model.backbone.config._attn_implementation
+            decided = {"packing": "padded", "attention": used}
+        else:
+            decided = {"packing": "trees", "attention": attention.kernel_for(self.model.backbone)}
+        return decided | ({"fallback": fallback} if fallback else {})
+
+    def _objection(self) -> str:
+        """Why trees don't suit the model and items, if they don't."""
+        from lib.extraction import parity
+
+        limit = getattr(self.model, "tree_limit", sys.maxsize)
+        if not limit:
+            return "the model's attention doesn't suit trees"
+        if limit < sys.maxsize:
+            every = (item for n in range(len(self.shards)) for item in self.encode(n).items)
+            longest = max(len(ids) for item in every for ids in item.sequences)
+            if longest > limit:
+                return (
+                    f"a sequence of {longest} tokens; the model's attention suits trees up to "
+                    f"{limit}"
+                )
+        return parity.objection(self.model, self.try_out().items)
+
+
+def merged(parts: Iterable[Encoded]) -> dict[str, list[str]]:
+    """Ids of the items that can't be scored, by reason."""
+    found: dict[str, list[str]] = {}
+    for part in parts:
+        for reason, names in part.unscored.items():
+            found.setdefault(reason, []).extend(names)
+    return found
 
 
 def prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> Job:
@@ -105,13 +224,14 @@ def prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> J
     if held_out and model.trained_on:
         known = items.prompts["prompt_hash"].isin(model.trained_on).to_numpy()
         items = items.select(~known, TRAINED)
-    encoded, items, unscored = _encode(model, items)
     fingerprint = model.fingerprint
     manifest = _manifest(model, items, fingerprint, packing)
     if taps:  # without, the store of before taps is still the same one
         manifest["taps"] = sorted(tap.name for tap in taps)
     folder = Path(store) if store else paths.cache() / "states" / _digest(manifest)
-    return Job(model, items, encoded, unscored, fingerprint, manifest, folder, taps)
+    job = Job(model, items, fingerprint, manifest, folder, taps)
+    job.try_out()
+    return job
 
 
 def unfit(model, item) -> str:
@@ -121,32 +241,6 @@ def unfit(model, item) -> str:
         return TOO_LONG
     known = model.backbone.get_input_embeddings().weight.shape[0]
     return NO_EMBEDDING if max(int(ids.max()) for ids in item.sequences) >= known else ""
-
-
-def _encode(model, items: Items):
-    """Tokens of each item, the items without those that can't be scored, and the ids of these."""
-    from lib.models.prompt import RenderError
-
-    texts = items.responses["text"].to_numpy()
-    first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))
-    encoded, left = [], []
-    unscored: dict[str, list[str]] = {}
-    ids = items.prompts["item"].to_list()
-    found = model.format.encode_many(
-        items.prompts["prompt"], (texts[a:b] for a, b in itertools.pairwise(first))
-    )
-    for i, item in enumerate(found):
-        reason = REFUSED if isinstance(item, RenderError) else unfit(model, item)
-        if reason:
-            unscored.setdefault(reason, []).append(str(ids[i]))
-            continue
-        encoded.append(item)
-        left.append(i)
-    dropped = Counter(items.dropped)
-    dropped.update({reason: len(those) for reason, those in unscored.items()})
-    if not left:
-        raise NothingToScoreError(items.name, dropped, unscored)
-    return encoded, replace(items.select(left), dropped=dict(dropped)), unscored
 
 
 def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) -> dict:
@@ -173,27 +267,3 @@ def versions() -> dict[str, str]:
 
 def _digest(manifest: dict) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _decide(model, encoded, packing: str) -> dict[str, str]:
-    """The packing that suits model and items, its attention, and why if it's another."""
-    from lib.extraction import attention, parity
-
-    fallback = ""
-    if packing == "trees":
-        limit = getattr(model, "tree_limit", sys.maxsize)
-        longest = max(len(ids) for item in encoded for ids in item.sequences)
-        if longest > limit:
-            fallback = (
-                f"a sequence of {longest} tokens; the model's attention suits trees up to {limit}"
-                if limit
-                else "the model's attention doesn't suit trees"
-            )
-        else:
-            first = next(iter(stores.plan([len(item.sequences) for item in encoded])))
-            fallback = parity.objection(model, encoded[first])
-    if packing == "padded" or fallback:
-        decided = {"packing": "padded", "attention": model.backbone.config._attn_implementation}
-    else:
-        decided = {"packing": "trees", "attention": attention.kernel_for(model.backbone)}
-    return decided | ({"fallback": fallback} if fallback else {})

@@ -43,8 +43,11 @@ class Row:
     Attributes
     ----------
     tokens
-        Ids, positions, item numbers and branch numbers: shape (4, length), int64. Item 0 is
-        the root and branch 0 a prompt. Padding, if any, is one more item at the end.
+        Ids, positions, and the last token of the row that sees this one: shape (3, length),
+        int64. Who sees a token lies between it and that one without a gap.
+    numbers
+        Item and branch of each token, shape (2, length). Item 0 is the root and branch 0 a
+        prompt. Padding, if any, is one more item at the end.
     chains
         The same tree as spans, which together cover the row without its padding.
     read_at, gate_at
@@ -52,6 +55,7 @@ class Row:
     """
 
     tokens: np.ndarray
+    numbers: np.ndarray
     chains: Sequence[Chain]
     read_at: np.ndarray
     gate_at: np.ndarray
@@ -131,14 +135,15 @@ def lay_out(items: Sequence[EncodedItem], multiple: int = 1) -> Row:
     root = common(items) if len(items) > 1 else 0
     ids = [items[0].sequences[0][:root]]
     owner, branch, offset = [ROOT], [PROMPT], [0]
-    chains, read_at, gate_at = [], [], []
+    chains, read_at, gate_at, until = [], [], [], [-1]
     end = root
     for number, item in enumerate(items, 1):
         start, shared = end, item.n_shared
         gate_at.append(item.gate_at if item.gate_at < root else start + item.gate_at - root)
         ids.append(item.sequences[0][root:shared])
         end += shared - root
-        prompt = end
+        prompt, place = end, len(until)
+        until.append(-1)
         for b, sequence in enumerate(item.sequences, 1):
             ids.append(sequence[shared:])
             stop = end + len(sequence) - shared
@@ -148,25 +153,32 @@ def lay_out(items: Sequence[EncodedItem], multiple: int = 1) -> Row:
                 chain = Chain(end, stop, ((0, root), (start, prompt)))
             chains.append(chain)
             read_at.append(stop - 1)
+            until.append(stop - 1)
             end = stop
+        until[place] = end - 1
         owner += [number] * (1 + len(item.sequences))
         branch += range(1 + len(item.sequences))
         offset += [root, *[shared] * len(item.sequences)]
     padding = -end % multiple
+    until[0] = end - 1
     ids.append(np.zeros(padding, np.int64))
     lengths = np.asarray([len(piece) for piece in ids])
     starts = np.cumsum(lengths) - lengths
-    spread = np.stack(
+    offset, until, owner, branch = np.repeat(
         [
             np.asarray([*offset, 0]) - starts,
-            np.asarray([*owner, len(items) + 1]),
-            np.asarray([*branch, PROMPT]),
-        ]
-    ).repeat(lengths, axis=1)
-    spread[0] += np.arange(end + padding)
-    spread[0, end:] = 0  # a position that every model has
+            [*until, end + padding - 1],
+            [*owner, len(items) + 1],
+            [*branch, PROMPT],
+        ],
+        lengths,
+        axis=1,
+    )
+    positions = offset + np.arange(end + padding)
+    positions[end:] = 0  # a position that every model has
     return Row(
-        np.concatenate([np.concatenate(ids)[None], spread]),
+        np.stack([np.concatenate(ids), positions, until]),
+        np.stack([owner, branch]),
         [_joined(chain) for chain in chains],
         np.asarray(read_at),
         np.asarray(gate_at),

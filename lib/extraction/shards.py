@@ -19,17 +19,30 @@ import numpy as np
 
 from lib.errors import ModelError
 from lib.extraction import store as stores
-from lib.extraction.job import Job
+from lib.extraction.job import Encoded, Job
 from lib.extraction.run import SCHEMA
 
-# Compiling layers takes about a minute and saves about a fifth: for runs of minutes.
-COMPILE_FROM = 2e17  # floating-point operations
+# Compiling layers takes 10 s, 4 more for each further length of rows, and saves a fifth: for
+# runs of minutes.
+COMPILE_FROM = 1e17  # floating-point operations
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What was encoded of a shard, and its states by name."""
+
+    encoded: Encoded
+    tensors: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class States:
-    """States of all items; ``halved`` is the budget that memory had room for, if it was cut."""
+    """All that was encoded, and its states.
 
+    ``halved`` is the budget that memory had room for, if it was cut.
+    """
+
+    encoded: list[Encoded]
     hidden: np.ndarray
     gate_hidden: np.ndarray
     taps: dict[str, np.ndarray]
@@ -62,19 +75,22 @@ class Budget:
 def collect(job: Job, store, budget: int | None, progress: bool | None) -> States:
     """States of all items, kept in an open store; budget and progress as ``extract`` has them."""
     size = Budget(job, budget)
-    tensors = list(computed(job, store, range(len(job.shards)), size, progress))
+    found = list(computed(job, store, range(len(job.shards)), size, progress))
+
+    def whole(name: str) -> np.ndarray:
+        return np.concatenate([shard.tensors[name] for shard in found if shard.encoded.items])
+
     return States(
-        np.concatenate([shard["hidden"] for shard in tensors]),
-        np.concatenate([shard["gate_hidden"] for shard in tensors]),
-        {tap.name: np.concatenate([shard[tap.name] for shard in tensors]) for tap in job.taps},
+        [shard.encoded for shard in found],
+        whole("hidden"),
+        whole("gate_hidden"),
+        {tap.name: whole(tap.name) for tap in job.taps},
         size.halved,
     )
 
 
-def computed(
-    job: Job, store, numbers: Iterable[int], budget: Budget, progress
-) -> Iterator[dict[str, np.ndarray]]:
-    """Tensors of the shards with these numbers: read where they are there, else computed."""
+def computed(job: Job, store, numbers: Iterable[int], budget: Budget, progress) -> Iterator[Shard]:
+    """The shards with these numbers: read where they are there, else computed."""
     numbers, shards = list(numbers), _Shards(job, store, budget)
     total = sum(shards.n_items(number) for number in numbers)
     with _bar(total, progress) as advance, _behind(store.write) as write:
@@ -103,46 +119,54 @@ class _Shards:
 
     def __init__(self, job: Job, store, budget: Budget):
         self.job, self.store, self.budget = job, store, budget
-        self.slices, self.counts = job.shards, job.counts
-        self.first = np.cumsum([0, *self.counts])
         self.ids = job.items.prompts["item"].to_numpy()
-        self.compiled = _operations(job.model, job.encoded) >= COMPILE_FROM
+        self.compiled = _operations(job) >= COMPILE_FROM
 
     def n_items(self, number: int) -> int:
-        return self.slices[number].stop - self.slices[number].start
+        shard = self.job.shards[number]
+        return shard.stop - shard.start
 
-    def begin(self, number: int, advance, write) -> Callable[[], dict[str, np.ndarray]]:
+    def begin(self, number: int, advance, write) -> Callable[[], Shard]:
         """Read a shard, or have the device start on it; what waits for its tensors."""
-        shard = self.slices[number]
-        responses = int(self.first[shard.stop] - self.first[shard.start])
+        encoded = self.job.encode(number)
+        responses = sum(encoded.counts)
         kept = self.store.read(
             number,
-            {"hidden": responses, "gate_hidden": self.n_items(number)}
+            {"hidden": responses, "gate_hidden": len(encoded.items)}
             | {tap.name: responses for tap in self.job.taps},
         )
         if kept is not None:
             advance(self.n_items(number))
-            return lambda: kept
-        under_way = self._start(shard, advance)
+            return lambda: Shard(encoded, kept)
+        advance(self.n_items(number) - len(encoded.items))
+        if not encoded.items:
+            write(number, self._nothing())
+            return lambda: Shard(encoded, {})
+        under_way = self._start(encoded, advance)
 
-        def finish() -> dict[str, np.ndarray]:
+        def finish() -> Shard:
             states = under_way.states()
             tensors = {"hidden": states.hidden, "gate_hidden": states.gate_hidden, **states.taps}
-            _finite(tensors, self.ids[shard], self.counts[shard])
+            _finite(tensors, self.ids[encoded.places], encoded.counts)
             write(number, tensors)
-            return tensors
+            return Shard(encoded, tensors)
 
         if under_way.pending:
             return finish
-        tensors = finish()
-        return lambda: tensors
+        finished = finish()
+        return lambda: finished
 
-    def _start(self, shard: slice, advance):
+    def _nothing(self) -> dict[str, np.ndarray]:
+        """Of a shard none of whose items can be scored."""
+        names = ["hidden", "gate_hidden", *(tap.name for tap in self.job.taps)]
+        return {name: np.zeros((0, 0), np.float32) for name in names}
+
+    def _start(self, encoded: Encoded, advance):
         from lib.extraction import forward as forwards
 
         under_way = forwards.start(
             self.job.model.backbone,
-            self.job.encoded[shard],
+            encoded.items,
             self.store.manifest[stores.DECIDED]["packing"],
             self.budget.now,
             on_step=advance,
@@ -169,10 +193,12 @@ def _behind(call: Callable) -> Iterator[Callable]:
             one.result()
 
 
-def _operations(model, encoded) -> float:
-    """Floating-point operations of the run's matrix products, about."""
-    weights = sum(parameter.numel() for parameter in model.backbone.parameters())
-    return 2.0 * weights * sum(item.n_tokens for item in encoded)
+def _operations(job: Job) -> float:
+    """Floating-point operations of the run's matrix products, about: as of its first items."""
+    weights = sum(parameter.numel() for parameter in job.model.backbone.parameters())
+    some = job.try_out().items
+    tokens = sum(item.n_tokens for item in some) / len(some)
+    return 2.0 * weights * tokens * len(job.items)
 
 
 def _finite(tensors, ids, counts) -> None:

@@ -58,22 +58,22 @@ def plan(responses_per_item: Sequence[int], size: int = SHARD_RESPONSES) -> list
     return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(ends)], strict=True)]
 
 
-def parts(tokens: Sequence[int], workers: int) -> list[list[int]]:
+def parts(lengths: Sequence[int], workers: int) -> list[list[int]]:
     """Shards of each worker, ascending: the largest first, each to who has least to do.
 
     Parameters
     ----------
-    tokens
-        Of each shard.
+    lengths
+        Of each shard: tokens, or characters.
     workers
         How many share them.
     """
     mine: list[list[int]] = [[] for _ in range(workers)]
     load = np.zeros(workers, np.int64)
-    for shard in np.argsort(-np.asarray(tokens, np.int64), kind="stable").tolist():
+    for shard in np.argsort(-np.asarray(lengths, np.int64), kind="stable").tolist():
         least = int(load.argmin())
         mine[least].append(shard)
-        load[least] += tokens[shard]
+        load[least] += lengths[shard]
     return [sorted(shards) for shards in mine]
 
 

@@ -66,7 +66,7 @@ class Places:
     @classmethod
     def of_row(cls, row: Row) -> Places:
         """Root, item's prompt and branch of each response in a row of trees."""
-        item, branch = row.tokens[2:]
+        item, branch = row.numbers
         owner, own = item[row.read_at], branch[row.read_at]
         branches = np.bincount(owner)  # the root, item 0, has none
         first = np.cumsum(branches + 1) - branches - 1  # each item's prompt among the pieces

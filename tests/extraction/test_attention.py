@@ -49,16 +49,21 @@ def listed(count, which, n) -> np.ndarray:
     return table
 
 
+def until(item, branch) -> torch.Tensor:
+    """The last token that sees each one, by the rule."""
+    seen = sees(item, branch)
+    return torch.tensor(len(seen) - 1 - seen[::-1].argmax(axis=0))
+
+
 @given(row=rows())
 @settings(deadline=None, max_examples=20)
 def test_blocks_hold_all_that_is_seen_and_full_ones_nothing_else(row):
-    item, branch = (torch.tensor(numbers) for numbers in row)
-    mask = block_mask(item, branch)
+    mask = block_mask(until(*row))
     blocks = by_blocks(sees(*row))
     partial = listed(mask.kv_num_blocks, mask.kv_indices, 4)
     full = listed(mask.full_kv_num_blocks, mask.full_kv_indices, 4)
     assert not (partial & full).any()
-    assert ((partial | full) >= blocks.any(axis=2)).all()
+    assert ((partial | full) == blocks.any(axis=2)).all()
     assert (full <= blocks.all(axis=2)).all()
     q, k = torch.arange(4 * BLOCK)[:, None], torch.arange(4 * BLOCK)[None]
     assert (mask.mask_mod(0, 0, q, k).numpy() == sees(*row)).all()
@@ -66,9 +71,8 @@ def test_blocks_hold_all_that_is_seen_and_full_ones_nothing_else(row):
 
 def test_blocks_of_other_items_and_siblings_are_skipped_and_prompts_are_full():
     # Two items: a prompt of two blocks and two branches of a block; then a block of its own.
-    item = torch.tensor([1] * 4 + [2]).repeat_interleave(BLOCK)
-    branch = torch.tensor([0, 0, 1, 2, 0]).repeat_interleave(BLOCK)
-    mask = block_mask(item, branch)
+    item, branch = np.repeat([[1, 1, 1, 1, 2], [0, 0, 1, 2, 0]], BLOCK, axis=1)
+    mask = block_mask(until(item, branch))
     assert listed(mask.full_kv_num_blocks, mask.full_kv_indices, 5).astype(int).tolist() == [
         [0, 0, 0, 0, 0],
         [1, 0, 0, 0, 0],
@@ -80,12 +84,18 @@ def test_blocks_of_other_items_and_siblings_are_skipped_and_prompts_are_full():
     assert (partial == np.eye(5, dtype=bool)).all()
 
 
-def test_the_rule_is_one_function_a_length_and_follows_the_row():
-    first = block_mask(torch.ones(BLOCK), torch.zeros(BLOCK)).mask_mod
+def test_the_rule_is_one_function_for_rows_of_any_length_and_follows_the_row():
+    first = block_mask(torch.full((2 * BLOCK,), 2 * BLOCK - 1)).mask_mod
     assert first(0, 0, torch.tensor(9), torch.tensor(1))
-    second = block_mask(torch.arange(BLOCK) + 1, torch.zeros(BLOCK)).mask_mod
+    second = block_mask(torch.arange(BLOCK)).mask_mod
     assert second is first
     assert not second(0, 0, torch.tensor(9), torch.tensor(1))
+
+
+def test_a_row_longer_than_the_room_has_a_larger_one(monkeypatch):
+    monkeypatch.setattr(attention, "ROOM", BLOCK)
+    rule = block_mask(torch.full((3 * BLOCK,), 3 * BLOCK - 1)).mask_mod
+    assert rule(0, 0, torch.tensor(3 * BLOCK - 1), torch.tensor(0))
 
 
 @pytest.mark.parametrize(("heads", "groups"), [(4, 2), (6, 2), (3, 3)])
@@ -93,7 +103,7 @@ def test_flex_shares_keys_among_any_number_of_heads(heads, groups):
     torch.manual_seed(0)
     query = torch.randn(1, heads, BLOCK, 8)
     key, value = torch.randn(2, 1, groups, BLOCK, 8).unbind()
-    mask = block_mask(torch.ones(BLOCK), torch.zeros(BLOCK))
+    mask = block_mask(torch.full((BLOCK,), BLOCK - 1))
     found, _ = attention._flex(None, query, key, value, mask, scaling=0.3)
     many = [x.repeat_interleave(heads // groups, dim=1) for x in (key, value)]
     expected = torch.nn.functional.scaled_dot_product_attention(

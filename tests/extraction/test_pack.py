@@ -100,11 +100,13 @@ def test_a_row_by_hand():
         [item_of([7, 7, 8], [[1], [2, 3]], gate_at=2), item_of([7, 9], [[4, 5], [6]], gate_at=0)]
     )
     # The root is the one token 7.
-    ids, positions, item, branch = row.tokens.tolist()
+    ids, positions, until = row.tokens.tolist()
+    item, branch = row.numbers.tolist()
     assert ids == [7, 7, 8, 1, 2, 3, 9, 4, 5, 6]
     assert positions == [0, 1, 2, 3, 3, 4, 1, 2, 3, 2]
     assert item == [0, 1, 1, 1, 1, 1, 2, 2, 2, 2]
     assert branch == [0, 0, 0, 1, 2, 2, 0, 1, 1, 2]
+    assert until == [9, 5, 5, 3, 5, 5, 9, 8, 8, 9]
     assert row.read_at.tolist() == [3, 5, 8, 9]
     assert row.gate_at.tolist() == [2, 0]
     assert [(c.start, c.stop, c.context) for c in row.chains] == [
@@ -118,17 +120,19 @@ def test_a_row_by_hand():
 def test_padding_is_one_more_item_at_the_end():
     row = lay_out([item_of([7], [[1], [2]]), item_of([8], [[3]])], multiple=4)
     assert row.tokens[0].tolist() == [7, 1, 2, 8, 3, 0, 0, 0]
-    assert row.tokens[2].tolist() == [1, 1, 1, 2, 2, 3, 3, 3]
+    assert row.numbers[0].tolist() == [1, 1, 1, 2, 2, 3, 3, 3]
+    assert row.tokens[2].tolist() == [2, 1, 2, 4, 4, 7, 7, 7]
     assert row.read_at.tolist() == [1, 2, 4]
 
 
 def path(row, at: int) -> list[int]:
     """The ids that the token sees, itself included, in the order of their positions."""
-    ids, positions, item, branch = row.tokens
+    (ids, positions, until), (item, branch) = row.tokens, row.numbers
     k = np.arange(at + 1)
     mine = (item[k] == item[at]) & ((branch[k] == 0) | (branch[k] == branch[at]))
     seen = np.flatnonzero((item[k] == 0) | mine)
     assert positions[seen].tolist() == list(range(len(seen)))
+    assert seen.tolist() == np.flatnonzero(until[k] >= at).tolist()
     return ids[seen].tolist()
 
 

@@ -21,11 +21,14 @@ from lib.extraction import (
     comparisons,
     disk,
     extract,
+    extract_part,
+    is_stored,
     load_run,
     pool,
     save_run,
     sealed,
 )
+from lib.extraction.store import Store
 from lib.models.base import Readout
 from lib.models.prompt import PromptFormat
 from lib.planted import make_run
@@ -228,7 +231,10 @@ def test_taps_fill_the_run_and_the_store(run, tiny_model, items, tmp_path, monke
     found = extract(tiny_model, items, store=tmp_path / "s", taps=("layers", "neurons"))
     assert found["layer_hidden"].shape == (15, 3, 32)
     assert found["neuron_mean"].shape == (15, 2, 48)
-    xr.testing.assert_identical(found.drop_vars(["layer_hidden", "neuron_mean"]), run)
+    # Untapped, the last MLP sees fewer tokens at once: the same states but for rounding.
+    xr.testing.assert_allclose(
+        found.drop_vars(["layer_hidden", "neuron_mean"]), run, rtol=1e-5, atol=1e-6
+    )
     monkeypatch.setattr("lib.extraction.forward.start", None)  # not run again
     again = extract(tiny_model, items, store=tmp_path / "s", taps=("neurons", "layers"))
     xr.testing.assert_identical(again, found)
@@ -611,12 +617,54 @@ def test_items_refused_by_the_template_are_left_out_and_counted(
     assert align(found, items.comparisons).better.tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("alone", [1, 3, 100])
+def test_shards_that_hold_nothing_to_score_change_nothing(tiny_model, tmp_path, monkeypatch, alone):
+    monkeypatch.setattr("lib.extraction.store.shard_responses", lambda device: alone)
+    builder = Builder("long")
+    for i, words in enumerate([600, 1, 600, 600, 2, 600]):
+        builder.add(str(i), f"q{i}", ["yes", "w" * words], [(0, 1, "c", "s")])
+    found = extract(tiny_model, builder.build(), store=tmp_path / "store")
+    assert found["item"].values.tolist() == ["1", "4"]
+    assert found["response"].values.tolist() == [2, 3, 8, 9]
+    assert found.attrs["unscored"] == {"longer than the model's context": ["0", "2", "3", "5"]}
+    again = extract(tiny_model, builder.build(), store=tmp_path / "store")
+    xr.testing.assert_identical(again, found)
+    expected = extract(tiny_model, builder.build().select([1, 4]), store=tmp_path / "two")
+    assert np.allclose(found["score"], expected["score"], atol=1e-5)
+
+
+def test_a_shard_is_encoded_when_its_turn_comes_and_by_nobody_else(
+    tiny_model, items, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("lib.extraction.store.shard_responses", lambda device: 4)
+    asked, computed = [], []
+    encode, write = PromptFormat.encode_many, Store.write
+    monkeypatch.setattr(
+        PromptFormat,
+        "encode_many",
+        lambda self, prompts, responses: (
+            asked.append(len(prompts)) or encode(self, prompts, responses)
+        ),
+    )
+    monkeypatch.setattr(Store, "write", lambda *args: computed.append(len(asked)) or write(*args))
+    extract(tiny_model, items, store=tmp_path / "all")
+    assert sum(asked) == len(items)
+    assert computed == list(range(1, len(asked) + 1))
+    asked.clear()
+    assert is_stored(tiny_model, items, store=tmp_path / "all")
+    assert len(asked) == 1
+    asked.clear()
+    extract_part(tiny_model, items, 1, 2, store=tmp_path / "part")
+    assert sum(asked) < len(items)
+
+
 def test_items_longer_than_the_context_are_left_out_and_counted(tiny_model, tmp_path):
     builder = Builder("long")
     for i, words in enumerate([1, 600, 2]):  # a context of 512 tokens
         builder.add(str(i), "q", ["yes", "w" * words], [(0, 1, "c", "s")])
     found = extract(tiny_model, builder.build(), store=tmp_path / "store")
     assert found["item"].values.tolist() == ["0", "2"]
+    assert found.attrs["items"] == builder.build().select([0, 2]).fingerprint
     assert found.attrs["dropped"] == {"longer than the model's context": 1}
     assert found.attrs["unscored"] == {"longer than the model's context": ["1"]}
     save_run(found, tmp_path / "run")

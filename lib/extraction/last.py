@@ -1,0 +1,51 @@
+"""The last layer's MLP, on those tokens alone whose states are read.
+
+Of what the last layer makes, only the states at a few tokens of a row are read, and after
+its attention no token asks for another's. So its MLP need not see the rest: a share of about
+one in the number of layers is saved. A backbone without ``layers[-1].mlp``, or with one that
+isn't token by token, is computed in full; ``lib.extraction.parity`` tries it on every model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from lib.extraction.attention import to_device
+
+
+@contextlib.contextmanager
+def reading(backbone: torch.nn.Module, tokens: np.ndarray) -> Iterator[None]:
+    """Inside, states after the final norm are right at these tokens, and nowhere else.
+
+    Parameters
+    ----------
+    backbone
+        Called inside, with rows of one sequence.
+    tokens
+        Positions that are read, shape (reads,).
+    """
+    mlp = getattr(next(iter(getattr(backbone, "layers", ())[-1:]), None), "mlp", None)
+    if not isinstance(mlp, torch.nn.Module):
+        yield
+        return
+    given: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def before(module, args):
+        at = to_device(tokens, args[0].device)
+        given.append((args[0], at))
+        return (args[0][:, at], *args[1:])
+
+    def after(module, args, output):
+        states, at = given.pop()
+        return torch.zeros_like(states).index_copy_(1, at, output)
+
+    hooks = [mlp.register_forward_pre_hook(before), mlp.register_forward_hook(after)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,109 @@
+"""What a GPU computes is what a CPU does; skipped where there is no GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from lib.data.items import Builder, Items
+from lib.extraction import attention, extract, extract_part, store
+from lib.extraction.forward import forward, start
+from lib.models.prompt import EncodedItem
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+# Of a head's standard deviation; bfloat16 has 8 bits, here through two sharp layers.
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.2}
+SHAPES = {
+    "16 a head": {"num_attention_heads": 2, "num_key_value_heads": 1},
+    "64 a head": {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2},
+    "128 a head": {"hidden_size": 512, "num_attention_heads": 4, "num_key_value_heads": 1},
+    "256 a head": {"hidden_size": 512, "num_attention_heads": 2, "num_key_value_heads": 1},
+    "three heads": {"hidden_size": 96, "num_attention_heads": 3, "num_key_value_heads": 1},
+}
+
+
+def some(n: int = 60) -> list[EncodedItem]:
+    """Items of 20 to 200 tokens, which begin alike."""
+    generator = np.random.default_rng(0)
+
+    def draw(low: int, high: int) -> np.ndarray:
+        return generator.integers(0, 259, generator.integers(low, high))
+
+    items = []
+    for _ in range(n):
+        prompt = np.concatenate([[1, 2, 3], draw(5, 80)])
+        answers = [draw(1, 60) for _ in range(generator.integers(1, 4))]
+        sequences = [np.concatenate([prompt, answer]) for answer in answers]
+        items.append(EncodedItem(sequences, len(prompt), len(prompt), len(prompt) - 1))
+    return items
+
+
+def assert_alike(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+    heads = np.random.default_rng(0).standard_normal((expected.shape[1], 16))
+    a, b = found @ heads, expected @ heads
+    assert (np.abs(a - b) <= tolerance * b.std(axis=0)).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rows_of_the_block_mask_give_the_states_of_a_cpu(tiny_llama, shape, dtype, compiled):
+    backbone, items = tiny_llama(**SHAPES[shape], initializer_range=0.1), some()
+    expected = forward(backbone, items, packing="padded", budget=1)
+    found = forward(backbone.to("cuda", dtype), items, budget=2048, compiled=compiled)
+    assert_alike(found.hidden, expected.hidden, TOLERANCE[dtype])
+    assert_alike(found.gate_hidden, expected.gate_hidden, TOLERANCE[dtype])
+
+
+def test_nothing_is_waited_for_before_it_is_asked_for(tiny_llama):
+    backbone, items = tiny_llama().cuda(), some()
+    assert attention.kernel_for(backbone) == "flex"
+    under_way = start(backbone, items, budget=1024)
+    assert under_way.pending
+    again = forward(backbone, items, budget=1024)
+    assert np.array_equal(under_way.states().hidden, again.hidden)
+
+
+@pytest.fixture
+def model(tiny_model, tiny_llama):
+    return replace(tiny_model, backbone=tiny_llama().cuda())
+
+
+@pytest.fixture
+def items(monkeypatch) -> Items:
+    monkeypatch.setattr(store, "shard_responses", lambda device: 16)
+    builder = Builder("made-up")
+    for i in range(40):
+        words = ["yes " * (1 + i % 7), f"no {i}", "w" * 600 if i % 9 == 4 else "maybe"]
+        builder.add(f"item-{i}", f"question {i}?", words, [(0, 1, "c", "s")])
+    return builder.build()
+
+
+def test_a_run_of_many_shards_is_that_of_a_cpu_and_of_any_workers(
+    model, tiny_model, items, tmp_path
+):
+    alone = extract(model, items, store=tmp_path / "alone")
+    expected = extract(tiny_model, items, store=tmp_path / "cpu")
+    assert alone["item"].values.tolist() == expected["item"].values.tolist()
+    assert_alike(alone["hidden"].values, expected["hidden"].values, 1e-4)
+    for part in (1, 0):
+        extract_part(model, items, part, 2, store=tmp_path / "shared")
+    assert extract(model, items, store=tmp_path / "shared").identical(alone)
+    names = sorted(path.name for path in (tmp_path / "alone").glob("*.safetensors"))
+    assert len(names) > 5
+    for name in names:
+        read = [(tmp_path / folder / name).read_bytes() for folder in ("alone", "shared")]
+        assert read[0] == read[1]
+
+
+def test_a_shard_that_was_lost_comes_back_to_the_byte(model, items, tmp_path):
+    extract(model, items, store=tmp_path / "s")
+    path = tmp_path / "s" / "00002.safetensors"
+    before = path.read_bytes()
+    path.unlink()
+    extract(model, items, store=tmp_path / "s")
+    assert path.read_bytes() == before
