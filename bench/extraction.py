@@ -259,10 +259,6 @@ def padded(backbone, sequences: list[np.ndarray], batches: list[list[int]]) -> t
     return torch.stack(found).float().cpu()
 
 
-def ours(backbone, items: list[EncodedItem], budget: int, compiled: bool) -> torch.Tensor:
-    return torch.from_numpy(forward(backbone, items, budget=budget, compiled=compiled).hidden)
-
-
 def compare(backbone, items: list[EncodedItem], rates: tuple[float, float], options) -> dict:
     sequences = [ids for item in items for ids in item.sequences]
     lengths = [len(ids) for ids in sequences]
@@ -285,11 +281,15 @@ def compare(backbone, items: list[EncodedItem], rates: tuple[float, float], opti
     needed = {}
     for budget in options.budgets or [default_budget(backbone)]:
         name = f"ours {budget:,}"
-        ways[name] = lambda budget=budget: ours(backbone, items, budget, compiled)
-        multiple = row_step(budget) if kind == "cuda" else 1
-        rows = [[reduced[i] for i in row] for row in pack.plan_trees(reduced, budget, multiple)]
-        needed[name] = sum(pack.length(row) for row in rows)
-        tokens[name] = sum(len(pack.lay_out(row, multiple)) for row in rows)
+
+        def ours(budget=budget, name=name) -> torch.Tensor:
+            found = forward(backbone, items, budget=budget, compiled=compiled)
+            tokens[name] = found.tokens
+            return torch.from_numpy(found.hidden)
+
+        ways[name] = ours
+        rows = pack.plan_trees(reduced, budget, row_step(budget) if kind == "cuda" else 1)
+        needed[name] = sum(pack.length([reduced[i] for i in row]) for row in rows)
     seconds, peak, states = measure(ways, weight, options)
     best = min((name for name in needed), key=seconds.get)
     ordered = min((name for name in ways if name.startswith("sorted")), key=seconds.get)

@@ -95,19 +95,20 @@ def forward_seconds(model, items, repeats: int) -> float:
 
 def measure(place, model, items, work: Path, repeats: int) -> dict[str, float]:
     """Shortest seconds of one process and of all, taking turns."""
+
+    def compute(name: str, part: int, parts: int) -> None:
+        extract_part(model, items, part, parts, store=work / name, progress=False)
+
+    compute(f"compiling-{place.rank}", 0, 1)  # every process all of it, in a place of its own
     seconds: dict[str, float] = {}
-    for turn in range(-1, repeats):  # the first compiles, and doesn't count
+    for turn in range(repeats):
         for way, parts in (("one", 1), ("all", place.size)):
             distributed.barrier()
             start = time.perf_counter()
-            if place.rank < parts or turn < 0:
-                # While compiling every process computes something, into a place of its own.
-                name = f"{way}-{turn}" if turn >= 0 else f"{way}{turn}-{place.rank}"
-                part = place.rank if parts > 1 else 0
-                extract_part(model, items, part, parts, store=work / name, progress=False)
+            if place.rank < parts:
+                compute(f"{way}-{turn}", place.rank, parts)
             distributed.barrier()
-            if turn >= 0:
-                seconds[way] = min(time.perf_counter() - start, seconds.get(way, np.inf))
+            seconds[way] = min(time.perf_counter() - start, seconds.get(way, np.inf))
     return seconds
 
 

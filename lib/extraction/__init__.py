@@ -152,6 +152,8 @@ def extract_part(
         )
     job = prepare(model, items, store, packing, held_out, taps)
     mine = stores.parts(job.lengths, parts)[part]
+    for number in mine[:1]:
+        job.encode_ahead(number)  # while another worker decides for all
     with stores.opened(job.folder, job.manifest, job.decide, (part, parts)) as opened:
         _announce(before, opened, mine)
         for _ in shards.computed(job, opened, mine, shards.Budget(job, budget), progress):

@@ -29,6 +29,7 @@ BLOCK = 64  # tokens a side of FlexAttention's blocks: items are short, so small
 ROOM = 32768  # tokens of a row, at first
 _row: ContextVar[Row] = ContextVar("row")
 _masks: ContextVar[dict] = ContextVar("masks")
+_common: ContextVar[bool] = ContextVar("common", default=False)
 
 
 def kernel_for(backbone: torch.nn.Module) -> str:
@@ -48,12 +49,16 @@ def attending(backbone: torch.nn.Module, kernel: str) -> Iterator[None]:
         backbone.set_attn_implementation(previous)
 
 
-def states(backbone: torch.nn.Module, row: Row, kernel: str) -> torch.Tensor:
-    """States after the final norm, shape (tokens, features); call it inside ``attending``."""
+def states(backbone: torch.nn.Module, row: Row, kernel: str, common: bool = False) -> torch.Tensor:
+    """States after the final norm, shape (tokens, features); call it inside ``attending``.
+
+    With ``common``, for a length that many rows have, FlexAttention is compiled for that
+    length alone, which is faster; rows of all other lengths share a kernel.
+    """
     device = next(backbone.parameters()).device
     tokens = to_device(row.tokens, device)
     mask = block_mask(tokens[2]) if kernel == FLEX else None
-    held, built = _row.set(row), _masks.set({})
+    held, built, often = _row.set(row), _masks.set({}), _common.set(common)
     try:
         return backbone(
             input_ids=tokens[0:1],
@@ -62,6 +67,7 @@ def states(backbone: torch.nn.Module, row: Row, kernel: str) -> torch.Tensor:
             use_cache=False,
         ).last_hidden_state[0]
     finally:
+        _common.reset(often)
         _masks.reset(built)
         _row.reset(held)
 
@@ -179,9 +185,9 @@ def _many_lengths() -> None:
 
 
 @functools.cache
-def _compiled_flex():
+def _compiled_flex(common: bool):
     _many_lengths()
-    return torch.compile(flex_attention, dynamic=False)
+    return torch.compile(flex_attention, dynamic=not common)
 
 
 def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **_):
@@ -197,7 +203,7 @@ def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, 
     if torch.compiler.is_compiling():
         out = flex_attention(query, key, value, **options)
     elif query.device.type == "cuda":
-        out = _compiled_flex()(query, key, value, **options)
+        out = _compiled_flex(_common.get())(query, key, value, **options)
     else:  # for tests: slow, but the same arithmetic
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -213,7 +219,7 @@ def _stages(key: torch.Tensor) -> dict[str, int]:
 
 @contextlib.contextmanager
 def compiled_layers(backbone: torch.nn.Module) -> Iterator[None]:
-    """Inside, decoder layers run as compiled code, made once for each row length.
+    """Inside, decoder layers run as compiled code, made once for each length of rows.
 
     All but the last, of which ``lib.extraction.last`` leaves most out.
     """

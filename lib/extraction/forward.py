@@ -14,7 +14,7 @@ come back, and what taps make of the others (``lib.extraction.taps``).
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -29,7 +29,7 @@ from lib.models.prompt import EncodedItem
 PACKINGS = ("trees", "padded")
 CPU_BUDGET = 1024
 GPU_BUDGET = 16384
-STEP = 128  # tokens, a multiple of ``attention.BLOCK``
+STEP = 128  # divides the length of any row for FlexAttention; a multiple of ``attention.BLOCK``
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class States:
         State at the end of each item's prompt, shape (items, features), float32.
     budget
         Tokens a row: what was asked for, or what memory had room for.
+    tokens
+        How many were computed in all, padding too.
     taps
         What was tapped, by variable: shape (responses, ports, width), float32.
     """
@@ -52,6 +54,7 @@ class States:
     hidden: np.ndarray
     gate_hidden: np.ndarray
     budget: int
+    tokens: int = 0
     taps: dict[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -67,10 +70,9 @@ def default_budget(backbone: torch.nn.Module) -> int:
 
 
 def row_step(budget: int) -> int:
-    """What divides the length of a row for FlexAttention.
+    """What divides the length that many rows have, for FlexAttention.
 
-    It is compiled for each length, so rows have one of a few; the longer the step, the fewer
-    lengths and the more padding.
+    It is compiled for that length, so there should be few of them.
     """
     return max(STEP, budget // 8 // STEP * STEP)
 
@@ -111,6 +113,7 @@ class UnderWay:
             job.hidden.numpy()[self._place],
             job.gates.numpy(),
             self.budget,
+            job.tokens_computed,
             {name: read.numpy()[self._place] for name, read in job.tapped.items()},
         )
 
@@ -149,8 +152,8 @@ def start(
     kernel
         For ``"trees"``: one of ``attention.KERNELS``; by device when ``None``.
     compiled
-        For ``"trees"`` with the kernel ``"flex"``: full rows run through compiled layers.
-        Compiling takes about a minute, so it is for long runs.
+        For ``"trees"`` with the kernel ``"flex"``: rows of the commonest length run through
+        compiled layers. Compiling takes some ten seconds, so it is for long runs.
     taps
         Names of ``taps.TAPS``, or taps: what else to keep of the same pass. Layers are then
         not compiled, since compiled code passes over what listens inside it.
@@ -261,10 +264,12 @@ class _Job:
         self.hidden, self.gates = _Read(), _Read()
         self.tapped: dict[str, _Read] = defaultdict(_Read)
         self.devices: set[torch.device] = set()
+        self.tokens_computed = 0
 
-    def keep(self, responses, hidden, items, gates) -> None:
+    def keep(self, tokens: int, responses, hidden, items, gates) -> None:
         """What was read of one row, and what was heard: all of it or, on an error, nothing."""
         heard = self.listener.end()
+        self.tokens_computed += tokens
         self.devices |= {states.device for states in (hidden, gates, *heard.values())}
         self.hidden.add(responses, hidden)
         self.gates.add(items, gates)
@@ -282,7 +287,8 @@ class _Trees(_Job):
         self.whole = tapped  # a tap hears what every token makes
         self.size = len(items)
         self.first = np.cumsum([0, *(len(item.sequences) for item in items)])
-        self.step = self.full = 1  # of a row's length, and what most rows have; see plan
+        self.step = self.multiple = 1  # of the commonest length of rows, and of any; see plan
+        self.common = 0  # that length, when several have it
 
     def ready(self):
         return attention.attending(self.backbone, self.kernel)
@@ -292,23 +298,30 @@ class _Trees(_Job):
 
     def plan(self, which: Sequence[int], budget: int) -> list[list[int]]:
         items = [self.items[i] for i in which]
-        self.step = row_step(budget) if self.kernel == attention.FLEX else 1
+        if self.kernel == attention.FLEX:
+            self.step, self.multiple = row_step(budget), STEP
         groups = pack.plan_trees(items, budget, self.step)
-        longest = max(pack.length([items[i] for i in group]) for group in groups)
-        self.full = -(-longest // self.step) * self.step
+        lengths = Counter(self._up(pack.length([items[i] for i in group])) for group in groups)
+        [(commonest, rows)] = lengths.most_common(1)
+        self.common = commonest if rows > 1 else 0
         return [[which[i] for i in group] for group in groups]
 
+    def _up(self, length: int) -> int:
+        return -(-length // self.step) * self.step
+
     def run(self, group: list[int], budget: int) -> int:
-        row = pack.lay_out([self.items[i] for i in group], self.step)
-        full = len(row) == self.full
-        fast = attention.compiled_layers(self.backbone) if self.compiled and full else None
+        items = [self.items[i] for i in group]
+        common = self._up(pack.length(items)) == self.common
+        row = pack.lay_out(items, self.step if common else self.multiple)
+        fast = attention.compiled_layers(self.backbone) if self.compiled and common else None
         self.listener.begin(tapping.Places.of_row(row))
         read = np.concatenate([row.read_at, row.gate_at])
         some = contextlib.nullcontext() if self.whole else last.reading(self.backbone, read)
         with fast or contextlib.nullcontext(), some:
-            states = attention.states(self.backbone, row, self.kernel)
+            states = attention.states(self.backbone, row, self.kernel, common)
         responses = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i in group])
-        self.keep(responses, _at(states, row.read_at), np.asarray(group), _at(states, row.gate_at))
+        responses_at, gates_at = (_at(states, at) for at in (row.read_at, row.gate_at))
+        self.keep(len(row), responses, responses_at, np.asarray(group), gates_at)
         return len(group)
 
 
@@ -359,6 +372,7 @@ class _Padded(_Job):
         opening = group == self.first[owner]  # an item's first sequence gives its gate
         gate_at = (start + self.gate_at[owner])[opening]
         self.keep(
+            ids.numel(),
             group,
             _at(states, rows, start + lengths - 1),
             owner[opening],

@@ -89,7 +89,7 @@ class Job:
     manifest: dict
     folder: Path
     taps: list  # of ``lib.extraction.taps.Tap``
-    tried: dict[int, Encoded] = field(default_factory=dict)  # shards encoded while preparing
+    ahead: dict[int, Encoded] = field(default_factory=dict)  # shards encoded before their turn
 
     @cached_property
     def shards(self) -> list[slice]:
@@ -116,8 +116,8 @@ class Job:
 
     def encode(self, number: int) -> Encoded:
         """Tokens of a shard's items, without those that can't be scored."""
-        if number in self.tried:
-            return self.tried[number]
+        if number in self.ahead:
+            return self.ahead[number]
         shard = self.shards[number]
         texts, first = self._texts
         found = self.model.format.encode_many(
@@ -135,6 +135,10 @@ class Job:
                 encoded.places.append(i)
         return encoded
 
+    def encode_ahead(self, number: int) -> None:
+        """Encode a shard now, and keep that for its turn."""
+        self.ahead[number] = self.encode(number)
+
     def try_out(self) -> Encoded:
         """The first shard that holds something to score.
 
@@ -144,10 +148,10 @@ class Job:
             When none does.
         """
         for number in range(len(self.shards)):
-            encoded = self.tried[number] = self.encode(number)
-            if encoded.items:
-                return encoded
-        unscored = merged(self.tried.values())
+            self.encode_ahead(number)
+            if self.ahead[number].items:
+                return self.ahead[number]
+        unscored = merged(self.ahead.values())
         raise NothingToScoreError(self.items.name, self.dropped(unscored), unscored)
 
     def dropped(self, unscored: Mapping[str, Sequence[str]]) -> dict[str, int]:

@@ -95,7 +95,7 @@ def plan(sizes: Sequence[int], budget: int) -> list[list[int]]:
 def plan_trees(items: Sequence[EncodedItem], budget: int, step: int = 1) -> list[list[int]]:
     """Rows of items: at most ``budget`` tokens each when laid out, or a single item.
 
-    With a ``step`` that divides the length of a row, the rows are as few and, among those,
+    With a ``step`` that divides the length of most rows, these are as few and, among those,
     as short and alike as steps allow: little is padding, and one length is compiled.
     """
     root = common(items)

@@ -21,13 +21,13 @@ STATES = 0.02
 def objection(model, items: Sequence[EncodedItem]) -> str:
     """Why the model's items must not be packed as trees; empty when they may be.
 
-    Compares the scores of a few short items, packed in one row, with those of each
-    sequence alone in the model's own attention. States that aren't finite are left for
-    the extraction to report.
+    Compares the scores of a few short items, packed in one row, with those of their
+    sequences in a padded batch, which is the other way there is. States that aren't finite
+    are left for the extraction to report.
     """
     some = sorted(items, key=lambda item: (len(item.sequences) == 1, item.n_tokens))[:ITEMS]
-    alone = forward(model.backbone, some, packing="padded", budget=1)
-    if not all(np.isfinite(states).all() for states in (alone.hidden, alone.gate_hidden)):
+    padded = forward(model.backbone, some, packing="padded")
+    if not all(np.isfinite(states).all() for states in (padded.hidden, padded.gate_hidden)):
         return ""
     try:
         packed = forward(model.backbone, some)
@@ -38,12 +38,12 @@ def objection(model, items: Sequence[EncodedItem]) -> str:
     if all(
         np.linalg.norm(a - b) <= allowed * STATES * np.linalg.norm(b)
         for a, b in (
-            (packed.hidden, alone.hidden),
-            (packed.gate_hidden, alone.gate_hidden),
+            (packed.hidden, padded.hidden),
+            (packed.gate_hidden, padded.gate_hidden),
         )
     ):
         return ""
-    found, expected = (_scores(model, some, states) for states in (packed, alone))
+    found, expected = (_scores(model, some, states) for states in (packed, padded))
     # A head that hardly varies over so few responses is held to its size instead.
     scale = np.maximum(expected.std(axis=0), 0.01 * np.sqrt((expected**2).mean(axis=0)))
     if (np.abs(found - expected) <= allowed * scale).all():

@@ -253,7 +253,12 @@ class PromptFormat:
         """Token ids of each text, in one call of the tokenizer."""
         if not texts:
             return []
-        found = self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)
+        found = self.tokenizer(
+            texts,
+            add_special_tokens=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )
         return [np.asarray(ids, np.int64) for ids in found["input_ids"]]
 
     def _tokens(self, texts: list[str]) -> list[np.ndarray]:

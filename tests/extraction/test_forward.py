@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.errors import ModelError
+from lib.extraction import attention, pack
 from lib.extraction import forward as forwards
-from lib.extraction import pack
 from lib.extraction.forward import forward
 from lib.models.prompt import EncodedItem, PromptFormat
 
@@ -293,6 +293,26 @@ def test_rows_of_the_block_mask_have_one_of_a_few_lengths(tiny, monkeypatch):
     assert lengths == [1024, 1024, 1024, 640]  # 59 + 2 · 1,770 = 3,599 tokens, in steps of 128
 
 
+def test_rows_of_another_length_than_most_are_hardly_padded(tiny, monkeypatch):
+    common, states = [], attention.states
+    monkeypatch.setattr(
+        attention,
+        "states",
+        lambda backbone, row, kernel, often: (
+            common.append((len(row), often)) or states(backbone, row, kernel, often)
+        ),
+    )
+    giant = item_of([1], [[1] * 300, [2] * 190])
+    items = [giant, *(item_of([n % 9], [[1] * 100, [2] * 27]) for n in range(18))]
+    monkeypatch.setattr(forwards, "row_step", lambda budget: 256)
+    found = forward(tiny, items, budget=512, kernel="flex")
+    # 128 tokens each: four a row, and two are left; the giant of 491 has a row of its own.
+    assert sorted(common) == [(256, False), *[(512, True)] * 5]
+    assert found.tokens == 5 * 512 + 256
+    alone = forward(tiny, [giant], budget=512, kernel="flex")
+    assert alone.tokens == 512
+
+
 def test_compiled_layers_are_used_for_full_rows_alone_and_put_back(tiny, monkeypatch):
     used = []
     for layer in tiny.layers:
@@ -305,11 +325,11 @@ def test_compiled_layers_are_used_for_full_rows_alone_and_put_back(tiny, monkeyp
                 lambda x, *a, **o: used.append(x.shape[1]) or layer._call_impl(x, *a, **o),
             ),
         )
-    items = [item_of([n % 9], [[1] * 30, [2] * 30]) for n in range(9)]  # 61 tokens each
+    items = [item_of([n % 9], [[1] * 30, [2] * 30]) for n in range(20)]  # 61 tokens each
     plain = forward(tiny, items, budget=512, kernel="flex")
     assert used == []
     found = forward(tiny, items, budget=512, kernel="flex", compiled=True)
-    assert used == [384]  # six items, all layers but the last; three items are a shorter row
+    assert used == [512, 512]  # eight items a row, all layers but the last; four are a shorter row
     assert all(layer._compiled_call_impl is None for layer in tiny.layers)
     assert (found.hidden == plain.hidden).all()
     for layer in tiny.layers[:-1]:

@@ -259,13 +259,13 @@ def test_layers_are_not_compiled_while_taps_listen(backbones, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("lib.extraction.attention.compiled_layers", noted)
-    items = [item_of([n], [[1] * 60, [2] * 60]) for n in range(5)]  # 605 tokens: a full row
+    items = [item_of([n], [[1] * 60, [2] * 60]) for n in range(10)]  # 605 tokens a row
     with pytest.raises(AssertionError):
         forward(backbones["llama"], items, budget=605, kernel="flex", compiled=True)
     used.clear()
     found = forward(backbones["llama"], items, budget=605, kernel="flex", compiled=True, taps=BOTH)
     assert used == []
-    assert found.taps["neuron_mean"].shape == (10, 2, 48)
+    assert found.taps["neuron_mean"].shape == (20, 2, 48)
 
 
 # Where tokens lie.
