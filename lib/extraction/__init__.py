@@ -6,7 +6,8 @@ dtype, device, versions), so heads that change are scored again without running 
 ``job``       what is to be computed (``prepare``), and under which name it is kept
 ``shards``    its states, shard by shard; ``store`` has them on disk, ``sealed`` checksums them
 ``forward``   tokens in, states out: rows from ``pack``, attention from ``attention``, what
-              else to keep from ``taps``, a trial of the packing in ``parity``
+              else to keep from ``taps``, what to leave out in ``last_mlp``, a trial of the
+              packing in ``parity``
 ``assembly``  the Run that they make; ``run`` has its schema, ``disk`` writes and reads it
 ``stream``    sets that don't fit in memory, ``lazy`` what is read of them when asked for
 ``workers``   processes that share one extraction
@@ -96,8 +97,9 @@ def extract(
     DataError
         When no item is left to score.
     ModelError
-        For an unknown packing or tap, a backbone without what a tap listens to, or when a
-        state isn't finite, naming the item.
+        For an unknown packing or tap, a backbone without what a tap listens to, a template
+        that closes a response in a way of its own, or when a state isn't finite, naming the
+        item. What is computed by then is kept.
     StoreError
         When the store is another's, in use, or can't be written.
     """

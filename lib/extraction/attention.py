@@ -3,8 +3,9 @@
 ``branching`` runs scaled dot-product attention once a chain, on the chain's own keys after
 those of its context: for CPU, and for a model that is spread over several devices.
 ``flex`` runs FlexAttention once over the row with a block mask: for one GPU. Projections
-and MLP see the whole row either way. Both are registered with transformers, for any model
-that takes its attention from that registry.
+and MLP see the whole row either way, but for what ``lib.extraction.last_mlp`` leaves out.
+Both are registered with transformers, for any model that takes its attention from that
+registry.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ BRANCHING, FLEX = "branching", "flex"
 KERNELS = (BRANCHING, FLEX)
 BLOCK = 64  # tokens a side of FlexAttention's blocks: items are short, so small ones hold less
 ROOM = 32768  # tokens of a row, at first
+RESERVED = 16384  # bytes of shared memory for what the kernel holds besides
+# Bytes a program may have: of the smallest cards that the kernel suits, until there is one.
+_card = {"shared_memory": 101376}
 _row: ContextVar[Row] = ContextVar("row")
 _masks: ContextVar[dict] = ContextVar("masks")
-_common: ContextVar[bool] = ContextVar("common", default=False)
+_often: ContextVar[bool] = ContextVar("often", default=False)
 
 
 def kernel_for(backbone: torch.nn.Module) -> str:
@@ -41,6 +45,12 @@ def kernel_for(backbone: torch.nn.Module) -> str:
 @contextlib.contextmanager
 def attending(backbone: torch.nn.Module, kernel: str) -> Iterator[None]:
     """Inside, the model attends with the kernel; its own attention is put back after."""
+    device = next(backbone.parameters()).device
+    if device.type == "cuda":
+        found = torch.cuda.get_device_properties(device)
+        _card["shared_memory"] = getattr(
+            found, "shared_memory_per_block_optin", _card["shared_memory"]
+        )
     previous = backbone.config._attn_implementation
     backbone.set_attn_implementation(kernel)
     try:
@@ -49,16 +59,16 @@ def attending(backbone: torch.nn.Module, kernel: str) -> Iterator[None]:
         backbone.set_attn_implementation(previous)
 
 
-def states(backbone: torch.nn.Module, row: Row, kernel: str, common: bool = False) -> torch.Tensor:
+def states(backbone: torch.nn.Module, row: Row, kernel: str, often: bool = False) -> torch.Tensor:
     """States after the final norm, shape (tokens, features); call it inside ``attending``.
 
-    With ``common``, for a length that many rows have, FlexAttention is compiled for that
+    With ``often``, for a length that several rows have, FlexAttention is compiled for that
     length alone, which is faster; rows of all other lengths share a kernel.
     """
     device = next(backbone.parameters()).device
     tokens = to_device(row.tokens, device)
     mask = block_mask(tokens[2]) if kernel == FLEX else None
-    held, built, often = _row.set(row), _masks.set({}), _common.set(common)
+    held, built, kept = _row.set(row), _masks.set({}), _often.set(often)
     try:
         return backbone(
             input_ids=tokens[0:1],
@@ -67,7 +77,7 @@ def states(backbone: torch.nn.Module, row: Row, kernel: str, common: bool = Fals
             use_cache=False,
         ).last_hidden_state[0]
     finally:
-        _common.reset(often)
+        _often.reset(kept)
         _masks.reset(built)
         _row.reset(held)
 
@@ -180,14 +190,14 @@ def _ordered(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _many_lengths() -> None:
-    """Each length, dtype and number of heads is an entry of its own among what is compiled."""
+    """Lengths, dtypes and numbers of heads are entries of their own among what is compiled."""
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 64)
 
 
 @functools.cache
-def _compiled_flex(common: bool):
+def _compiled_flex(often: bool):
     _many_lengths()
-    return torch.compile(flex_attention, dynamic=not common)
+    return torch.compile(flex_attention, dynamic=not often)
 
 
 def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **_):
@@ -198,12 +208,12 @@ def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, 
         "block_mask": attention_mask,
         "scale": scaling,
         "enable_gqa": key.shape[1] != heads,
-        "kernel_options": {"BLOCK_M": BLOCK, "BLOCK_N": BLOCK, "num_warps": 4, **_stages(key)},
+        "kernel_options": _tiles(key.shape[-1] * key.element_size(), _card["shared_memory"]),
     }
     if torch.compiler.is_compiling():
         out = flex_attention(query, key, value, **options)
     elif query.device.type == "cuda":
-        out = _compiled_flex(_common.get())(query, key, value, **options)
+        out = _compiled_flex(_often.get())(query, key, value, **options)
     else:  # for tests: slow, but the same arithmetic
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -211,10 +221,15 @@ def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, 
     return out.transpose(1, 2).contiguous(), None
 
 
-def _stages(key: torch.Tensor) -> dict[str, int]:
-    """Blocks of keys under way at once, as many as a card's shared memory holds."""
-    bytes_a_token = key.shape[-1] * key.element_size()
-    return {"num_stages": 3 if bytes_a_token <= 256 else 2 if bytes_a_token <= 512 else 1}
+def _tiles(bytes_a_token: int, shared_memory: int) -> dict[str, int]:
+    """What a program of the kernel has at hand: as much as the card's shared memory holds.
+
+    That is a block of queries, and so many stages of keys and values.
+    """
+    for keys, stages in ((BLOCK, 3), (BLOCK, 2), (BLOCK, 1), (BLOCK // 2, 1)):
+        if bytes_a_token * (BLOCK + 2 * stages * keys) <= shared_memory - RESERVED:
+            break
+    return {"BLOCK_M": BLOCK, "BLOCK_N": keys, "num_warps": 4, "num_stages": stages}
 
 
 @contextlib.contextmanager

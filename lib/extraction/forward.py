@@ -22,14 +22,14 @@ import numpy as np
 import torch
 
 from lib.errors import ModelError, unknown
-from lib.extraction import attention, last, pack
+from lib.extraction import attention, last_mlp, pack
 from lib.extraction import taps as tapping
 from lib.models.prompt import EncodedItem
 
 PACKINGS = ("trees", "padded")
 CPU_BUDGET = 1024
 GPU_BUDGET = 16384
-STEP = 128  # divides the length of any row for FlexAttention; a multiple of ``attention.BLOCK``
+MULTIPLE = 128  # tokens that divide any row for FlexAttention; itself one of attention.BLOCK
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ def default_budget(backbone: torch.nn.Module) -> int:
 
 
 def row_step(budget: int) -> int:
-    """What divides the length that many rows have, for FlexAttention.
+    """What divides the length that several rows have, for FlexAttention.
 
     It is compiled for that length, so there should be few of them.
     """
-    return max(STEP, budget // 8 // STEP * STEP)
+    return max(MULTIPLE, budget // 8 // MULTIPLE * MULTIPLE)
 
 
 def forward(
@@ -287,8 +287,8 @@ class _Trees(_Job):
         self.whole = tapped  # a tap hears what every token makes
         self.size = len(items)
         self.first = np.cumsum([0, *(len(item.sequences) for item in items)])
-        self.step = self.multiple = 1  # of the commonest length of rows, and of any; see plan
-        self.common = 0  # that length, when several have it
+        self.step = self.multiple = 1  # divide the commonest length of rows, and any; see plan
+        self.often = 0  # that length, when several have it
 
     def ready(self):
         return attention.attending(self.backbone, self.kernel)
@@ -299,11 +299,11 @@ class _Trees(_Job):
     def plan(self, which: Sequence[int], budget: int) -> list[list[int]]:
         items = [self.items[i] for i in which]
         if self.kernel == attention.FLEX:
-            self.step, self.multiple = row_step(budget), STEP
+            self.step, self.multiple = row_step(budget), MULTIPLE
         groups = pack.plan_trees(items, budget, self.step)
         lengths = Counter(self._up(pack.length([items[i] for i in group])) for group in groups)
         [(commonest, rows)] = lengths.most_common(1)
-        self.common = commonest if rows > 1 else 0
+        self.often = commonest if rows > 1 else 0
         return [[which[i] for i in group] for group in groups]
 
     def _up(self, length: int) -> int:
@@ -311,14 +311,14 @@ class _Trees(_Job):
 
     def run(self, group: list[int], budget: int) -> int:
         items = [self.items[i] for i in group]
-        common = self._up(pack.length(items)) == self.common
-        row = pack.lay_out(items, self.step if common else self.multiple)
-        fast = attention.compiled_layers(self.backbone) if self.compiled and common else None
+        often = self._up(pack.length(items)) == self.often
+        row = pack.lay_out(items, self.step if often else self.multiple)
+        fast = attention.compiled_layers(self.backbone) if self.compiled and often else None
         self.listener.begin(tapping.Places.of_row(row))
         read = np.concatenate([row.read_at, row.gate_at])
-        some = contextlib.nullcontext() if self.whole else last.reading(self.backbone, read)
+        some = contextlib.nullcontext() if self.whole else last_mlp.reading(self.backbone, read)
         with fast or contextlib.nullcontext(), some:
-            states = attention.states(self.backbone, row, self.kernel, common)
+            states = attention.states(self.backbone, row, self.kernel, often)
         responses = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i in group])
         responses_at, gates_at = (_at(states, at) for at in (row.read_at, row.gate_at))
         self.keep(len(row), responses, responses_at, np.asarray(group), gates_at)

@@ -1,4 +1,4 @@
-"""What an extraction is to compute, settled before the model runs.
+"""What an extraction is to compute.
 
 ``prepare``   plans the shards, sees that something can be scored, and names the store
 ``Job``       what came of it; encodes a shard when it is asked for, and leaves out what
@@ -28,10 +28,10 @@ from lib.data.items import Items
 from lib.errors import DataError, ModelError
 from lib.extraction import store as stores
 from lib.extraction.run import TRAINED
-from lib.models.prompt import EncodedItem, RenderError
 
 TOO_LONG = "longer than the model's context"
 REFUSED = "refused by the chat template"
+METHOD = 2  # one more when the same model and items come out otherwise, be it by rounding
 NO_EMBEDDING = "token that the model has no embedding for"
 
 
@@ -69,7 +69,7 @@ class Encoded:
         Ids of the others, by reason.
     """
 
-    items: list[EncodedItem]
+    items: list  # of ``lib.models.prompt.EncodedItem``
     places: list[int]
     unscored: dict[str, list[str]]
 
@@ -90,6 +90,11 @@ class Job:
     folder: Path
     taps: list  # of ``lib.extraction.taps.Tap``
     ahead: dict[int, Encoded] = field(default_factory=dict)  # shards encoded before their turn
+
+    @property
+    def tree_limit(self) -> int:
+        """Tokens up to which the model's attention suits trees."""
+        return getattr(self.model, "tree_limit", sys.maxsize)
 
     @cached_property
     def shards(self) -> list[slice]:
@@ -116,6 +121,8 @@ class Job:
 
     def encode(self, number: int) -> Encoded:
         """Tokens of a shard's items, without those that can't be scored."""
+        from lib.models.prompt import RenderError
+
         if number in self.ahead:
             return self.ahead[number]
         shard = self.shards[number]
@@ -139,7 +146,7 @@ class Job:
         """Encode a shard now, and keep that for its turn."""
         self.ahead[number] = self.encode(number)
 
-    def try_out(self) -> Encoded:
+    def first_scorable(self) -> Encoded:
         """The first shard that holds something to score.
 
         Raises
@@ -182,7 +189,7 @@ class Job:
         """Why trees don't suit the model and items, if they don't."""
         from lib.extraction import parity
 
-        limit = getattr(self.model, "tree_limit", sys.maxsize)
+        limit = self.tree_limit
         if not limit:
             return "the model's attention doesn't suit trees"
         if limit < sys.maxsize:
@@ -193,7 +200,7 @@ class Job:
                     f"a sequence of {longest} tokens; the model's attention suits trees up to "
                     f"{limit}"
                 )
-        return parity.objection(self.model, self.try_out().items)
+        return parity.objection(self.model, self.first_scorable().items)
 
 
 def merged(parts: Iterable[Encoded]) -> dict[str, list[str]]:
@@ -234,7 +241,10 @@ def prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> J
         manifest["taps"] = sorted(tap.name for tap in taps)
     folder = Path(store) if store else paths.cache() / "states" / _digest(manifest)
     job = Job(model, items, fingerprint, manifest, folder, taps)
-    job.try_out()
+    job.first_scorable()
+    if packing == "trees" and 0 < job.tree_limit < sys.maxsize:
+        for number in range(len(job.shards)):  # all are asked for their length
+            job.encode_ahead(number)
     return job
 
 
@@ -257,6 +267,7 @@ def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) ->
         "device": weights.device.type,
         "versions": versions(),
         "packing": packing,
+        "method": METHOD,
         "shard_responses": stores.shard_responses(weights.device.type),
     }
 

@@ -196,7 +196,7 @@ def _behind(call: Callable) -> Iterator[Callable]:
 def _operations(job: Job) -> float:
     """Floating-point operations of the run's matrix products, about: as of its first items."""
     weights = sum(parameter.numel() for parameter in job.model.backbone.parameters())
-    some = job.try_out().items
+    some = job.first_scorable().items
     tokens = sum(item.n_tokens for item in some) / len(some)
     return 2.0 * weights * tokens * len(job.items)
 

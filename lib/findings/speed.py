@@ -79,7 +79,10 @@ def _beside(row: Any) -> str:
     )
     if row.vs_best < row.vs_sorted:
         told += f", but {_times(row.vs_best)} as fast as the fastest other way"
-    return f"{told}; it reaches {row.share_of_limit:.1%} of the matmul rate measured in that run."
+    return (
+        f"{told}; it reaches {row.share_of_limit:.1%} of the matmul rate measured in that run, "
+        f"{row.share_of_held:.1%} of the rate that was held for seconds."
+    )
 
 
 def savings(ways: pd.DataFrame) -> list[str]:
@@ -102,7 +105,7 @@ def shortfalls(
 ) -> list[str]:
     """Each aim that was missed, with what the tables tell of why; then what wasn't measured."""
     reasons = {
-        "vs_single": lambda row: _launches(_of(ways, row)),
+        "vs_single": lambda row: _launches(_of(ways, row)) + _most(_of(totals, row)),
         "share_of_limit": lambda row: _bursts(totals[totals["card"] == row.card]),
         "ratio": lambda row: _split(next(_of(workers, row).itertuples())),
         "overhead": lambda row: "".join(map(_outside, _of(workers, row).itertuples())),
@@ -111,7 +114,7 @@ def shortfalls(
     for row in targets[targets["outcome"] == MISSED].itertuples():
         sentence = f"Missed: {_aim(row)}."
         reason = reasons.get(row.measure, lambda row: "")(row)
-        told.append(f"{sentence} {reason}".rstrip())
+        told.append(f"{sentence} {reason.strip()}".rstrip())
     told += [
         f"Not measured: {row.what} ({_whose(row)}), aimed at {_amount(row.measure, row.aim)}."
         for row in targets[targets["outcome"] == NOT_MEASURED].itertuples()
@@ -193,7 +196,16 @@ def _launches(ways: pd.DataFrame) -> str:
     return (
         f"One at a time the card gets through {single.tokens_per_second:,.0f} tokens a second, "
         f"with {other.way} through {other.tokens_per_second:,.0f}: it isn't busy, and most likely "
-        "waits for the host to launch its work. So this ratio depends on the host too."
+        "waits for the host to launch its work. So this ratio depends on the host too, and is the "
+        "smaller the faster the host."
+    )
+
+
+def _most(totals: pd.DataFrame) -> str:
+    row = next(totals.itertuples())
+    return (
+        f" With the whole of the card's matmul rate it would be "
+        f"{row.vs_single / row.share_of_limit:.1f} times."
     )
 
 

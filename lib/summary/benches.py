@@ -21,11 +21,13 @@ that were computed, padding too; ``tokens_per_second``; ``peak_gb``, of the card
 CPU the process's so far; ``ours``, is it the best of ours? ``file``.
 
 Columns of ``TOTALS``: ``card``, ``model``, ``set``, ``items``; ``share_of_limit``, of the matmul
-rate; ``vs_single``, ``vs_padded``, ``vs_sorted``, ``vs_best``, how many times as fast ours is
-as one at a time, as padded in the order of the data, as the fastest length-sorted way, as the
-fastest other way; ``encoding_s_per_1000``, seconds of tokenising, in no other column;
-``budget``, tokens a row of the best of ours; ``needed``, tokens that must be computed, shared
-ones once; ``matmul_tflops``; ``device``, ``GPU`` or ``CPU``; ``command``, ``file``.
+rate, and ``share_of_held``, of that which the card holds for seconds; ``vs_single``,
+``vs_padded``, ``vs_sorted``, ``vs_best``, how many times as fast ours is as one at a time, as
+padded in the order of the data, as the fastest length-sorted way, as the fastest other way;
+``encoding_s_per_1000``, seconds of tokenising, in no other column; ``budget``, tokens a row of
+the best of ours; ``needed``, tokens that must be computed, shared ones once;
+``matmul_tflops``, ``held_tflops``, these rates; ``device``, ``GPU`` or ``CPU``; ``command``,
+``file``.
 
 Columns of ``WORKERS``: ``card``, ``workers``, ``items``; ``one_s``, ``all_s``, seconds of one
 and of all; ``ratio``; ``forward_s``, of one's model alone; ``overhead``, ``one_s`` over that,
@@ -70,8 +72,9 @@ WAYS = (
     *("tokens_per_second", "peak_gb", "ours", "file"),
 )
 TOTALS = (
-    *("card", "model", "set", "items", "share_of_limit", "vs_single", "vs_padded", "vs_sorted"),
-    *("vs_best", "encoding_s_per_1000", "budget", "needed", "matmul_tflops"),
+    *("card", "model", "set", "items", "share_of_limit", "share_of_held", "vs_single"),
+    *("vs_padded", "vs_sorted", "vs_best", "encoding_s_per_1000", "budget", "needed"),
+    *("matmul_tflops", "held_tflops"),
     *("device", "command", "file"),
 )
 WORKERS = (
@@ -369,7 +372,7 @@ class _Set(NamedTuple):
         _agree(self.held, ratios, self.path)
         stated = {
             name: _number(self.held, name, self.path)
-            for name in ("share_of_limit", "encoding_s_per_1000")
+            for name in ("share_of_limit", "share_of_held", "encoding_s_per_1000")
         }
         return (
             self._origin()
@@ -379,6 +382,7 @@ class _Set(NamedTuple):
                 "budget": _budget(best, self.path),
                 "needed": int(_number(self._mapping("tokens"), "needed", self.path)),
                 "matmul_tflops": _number(self.whole, "matmul_tflops", self.path),
+                "held_tflops": _number(self.whole, "held_tflops", self.path),
             }
         )
 

@@ -117,3 +117,34 @@ def test_a_model_on_cpu_or_over_several_devices_takes_a_call_a_chain(tiny_llama)
     assert kernel_for(model) == "branching"
     model.layers[0].to("meta")
     assert kernel_for(model) == "branching"
+
+
+@pytest.mark.parametrize(
+    ("size", "memory", "keys", "stages"),
+    [
+        (128 * 2, 232448, 64, 3),  # bfloat16, 128 a head, H100: 64 K of queries, 3 · 32 K
+        (128 * 4, 232448, 64, 2),  # float32
+        (256 * 4, 232448, 64, 1),
+        (64 * 4, 101376, 64, 2),  # float32, 64 a head, a card of 99 K
+        (128 * 4, 101376, 32, 1),
+        (256 * 4, 166912, 32, 1),
+    ],
+)
+def test_a_program_of_the_kernel_fits_into_shared_memory(size, memory, keys, stages):
+    found = attention._tiles(size, memory)
+    assert (found["BLOCK_N"], found["num_stages"]) == (keys, stages)
+    assert size * (found["BLOCK_M"] + 2 * keys * stages) < memory
+
+
+def test_compiled_code_can_follow_what_the_kernel_is_given(tiny_llama):
+    query, key, value = torch.randn(1, 4, BLOCK, 8), *torch.randn(2, 1, 2, BLOCK, 8)
+    mask = block_mask(torch.full((BLOCK,), BLOCK - 1))
+
+    def attend(query, key, value):
+        return attention._flex(None, query, key, value, mask, scaling=0.3)[0]
+
+    compiled = torch.compile(attend, backend="eager", fullgraph=True)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, scale=0.3, enable_gqa=True
+    )
+    assert torch.allclose(compiled(query, key, value).transpose(1, 2), expected, atol=1e-5)

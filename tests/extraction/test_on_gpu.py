@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lib.data.items import Builder, Items
-from lib.extraction import attention, extract, extract_part, store
+from lib.extraction import attention, extract, extract_part, shards, store
 from lib.extraction.forward import forward, start
 from lib.models.prompt import EncodedItem
 
@@ -69,7 +69,7 @@ def test_in_bfloat16_they_round_no_more_than_padded_batches(tiny_llama, shape):
     assert found <= 1.5 * padded
 
 
-def test_nothing_is_waited_for_before_it_is_asked_for(tiny_llama):
+def test_what_is_under_way_comes_out_as_what_was_waited_for(tiny_llama):
     backbone, items = tiny_llama().cuda(), some()
     assert attention.kernel_for(backbone) == "flex"
     under_way = start(backbone, items, budget=1024)
@@ -93,16 +93,19 @@ def items(monkeypatch) -> Items:
     return builder.build()
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 def test_a_run_of_many_shards_is_that_of_a_cpu_and_of_any_workers(
-    model, tiny_model, items, tmp_path
+    model, tiny_model, items, tmp_path, monkeypatch, compiled
 ):
-    alone = extract(model, items, store=tmp_path / "alone")
+    monkeypatch.setattr(shards, "COMPILE_FROM", 0 if compiled else np.inf)
+    rows = {"budget": 512}  # some of one length and some of another
+    alone = extract(model, items, store=tmp_path / "alone", **rows)
     expected = extract(tiny_model, items, store=tmp_path / "cpu")
     assert alone["item"].values.tolist() == expected["item"].values.tolist()
     assert_alike(alone["hidden"].values, expected["hidden"].values, 1e-4)
     for part in (1, 0):
-        extract_part(model, items, part, 2, store=tmp_path / "shared")
-    assert extract(model, items, store=tmp_path / "shared").identical(alone)
+        extract_part(model, items, part, 2, store=tmp_path / "shared", **rows)
+    assert extract(model, items, store=tmp_path / "shared", **rows).identical(alone)
     names = sorted(path.name for path in (tmp_path / "alone").glob("*.safetensors"))
     assert len(names) > 5
     for name in names:

@@ -42,6 +42,24 @@ def leaking(monkeypatch):
     monkeypatch.setattr(attention, "_causal_after", leaks)
 
 
+def test_trees_are_not_blamed_for_what_padding_does(tiny_model, tiny_llama, monkeypatch):
+    backbone = tiny_llama()
+    pass_on = backbone.forward
+
+    def minding(*args, attention_mask=None, **more):
+        found = pass_on(*args, attention_mask=attention_mask, **more)
+        if attention_mask is not None and bool((attention_mask == 0).any()):
+            found.last_hidden_state += 1
+        return found
+
+    monkeypatch.setattr(backbone, "forward", minding)
+    model = replace(tiny_model, backbone=backbone)
+    padded = forwards.forward(backbone, encoded(model), packing="padded").hidden
+    alone = forwards.forward(backbone, encoded(model), packing="padded", budget=1).hidden
+    assert not np.allclose(padded, alone, atol=0.1)
+    assert parity.objection(model, encoded(model)) == ""
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_sound_model_gives_no_objection(tiny_model, tiny_llama, dtype):
     model = replace(tiny_model, backbone=tiny_llama().to(dtype))
@@ -140,7 +158,7 @@ def test_short_items_with_several_responses_are_tried(tiny_model, monkeypatch):
         for n, k in [(1, 1), (30, 2), (9, 2), (2, 1), (20, 3), (10, 2)]
     ]
     parity.objection(tiny_model, items)
-    assert len(tried) == 2, "one at a time and as trees"
+    assert len(tried) == 2, "as trees and padded"
     for some in tried:
         assert [item.n_tokens for item in some] == [items[i].n_tokens for i in (2, 5, 4)]
         assert [len(item.sequences) for item in some] == [2, 2, 3]

@@ -29,6 +29,7 @@ from lib.extraction import (
     sealed,
 )
 from lib.extraction import forward as forwards
+from lib.extraction.job import prepare
 from lib.models.base import Readout
 from lib.models.prompt import PromptFormat
 from lib.planted import make_run
@@ -631,6 +632,20 @@ def test_shards_that_hold_nothing_to_score_change_nothing(tiny_model, tmp_path, 
     xr.testing.assert_identical(again, found)
     expected = extract(tiny_model, builder.build().select([1, 4]), store=tmp_path / "two")
     assert np.allclose(found["score"], expected["score"], atol=1e-5)
+
+
+def test_the_length_of_a_shard_is_that_of_its_texts(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setattr("lib.extraction.store.shard_responses", lambda device: 4)
+    builder = Builder("two shards")
+    turns = [("user", "one"), ("assistant", "four"), ("user", "x")]  # 8 characters
+    turns = [{"role": role, "content": text} for role, text in turns]
+    for i, (prompt, answers) in enumerate(
+        [(turns, ["a", "bb"]), ("yy", ["c", "d"]), ("z", ["e" * 9])]
+    ):
+        builder.add(str(i), prompt, answers, [])
+    job = prepare(tiny_model, builder.build(), tmp_path / "s", "trees", True, ())
+    assert job.shards == [slice(0, 2), slice(2, 3)]
+    assert job.lengths == [8 + 1 + 2 + 2 + 1 + 1, 1 + 9]
 
 
 def test_a_shard_is_encoded_when_its_turn_comes_and_by_nobody_else(

@@ -289,6 +289,7 @@ def test_the_manifest_identifies_model_items_and_way_and_holds_no_time(tiny_mode
         "device",
         "versions",
         "packing",
+        "method",
         "shard_responses",
         "decided",
     }

@@ -21,6 +21,7 @@ SET = {
     "vs_single": 20.0,
     "vs_sorted": 2.5,
     "share_of_limit": 0.5,
+    "share_of_held": 0.6,
     "seconds_per_1000": {
         "one at a time": 200.0,
         "padded 32": 20.0,
@@ -44,7 +45,8 @@ SET = {
     | {"ours 8,192": 15.0, "ours 16,384": 17.0},
     "encoding_s_per_1000": 0.4,
 }
-EXTRACTION = {"card": "A card", "model": "m", "matmul_tflops": 700.0, "hh-rlhf": SET}
+EXTRACTION = {"card": "A card", "model": "m", "matmul_tflops": 700.0, "held_tflops": 600.0}
+EXTRACTION["hh-rlhf"] = SET
 WORKERS = {
     "card": "A card",
     "workers": 2,
@@ -274,6 +276,8 @@ def test_a_broken_measurement_is_an_error_that_names_it(keep, held, says):
         (changed("hh-rlhf", "share_of_limit", to=True), "'share_of_limit'"),
         (changed("hh-rlhf", "tokens", "needed", to=None), "'needed'"),
         (changed("matmul_tflops", to=None), "'matmul_tflops'"),
+        (changed("held_tflops", to=-1), "'held_tflops'"),
+        (changed("hh-rlhf", "share_of_held", to=None), "'share_of_held'"),
     ],
 )
 def test_a_total_that_is_missing_or_contradicts_the_seconds_is_an_error(keep, held, says):
