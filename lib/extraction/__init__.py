@@ -153,7 +153,7 @@ def extract_part(
             f"a part from 0 to {parts - 1} of {parts}", str(part), "Number the workers from 0."
         )
     job = prepare(model, items, store, packing, held_out, taps)
-    mine = stores.parts(job.lengths, parts)[part]
+    mine = stores.parts(job.n_chars, parts)[part]
     for number in mine[:1]:
         job.encode_ahead(number)  # while another worker decides for all
     with stores.opened(job.folder, job.manifest, job.decide, (part, parts)) as opened:

@@ -28,12 +28,14 @@ BRANCHING, FLEX = "branching", "flex"
 KERNELS = (BRANCHING, FLEX)
 BLOCK = 64  # tokens a side of FlexAttention's blocks: items are short, so small ones hold less
 ROOM = 32768  # tokens of a row, at first
+# Queries, keys and stages of a program, fastest first; all divide ``BLOCK``.
+TILES = ((64, 64, 3), (64, 64, 2), (64, 64, 1), (64, 32, 1), (32, 32, 1), (16, 16, 1))
 RESERVED = 16384  # bytes of shared memory for what the kernel holds besides
 # Bytes a program may have: of the smallest cards that the kernel suits, until there is one.
 _card = {"shared_memory": 101376}
 _row: ContextVar[Row] = ContextVar("row")
 _masks: ContextVar[dict] = ContextVar("masks")
-_often: ContextVar[bool] = ContextVar("often", default=False)
+_own_kernel: ContextVar[bool] = ContextVar("own_kernel", default=False)
 
 
 def kernel_for(backbone: torch.nn.Module) -> str:
@@ -59,16 +61,16 @@ def attending(backbone: torch.nn.Module, kernel: str) -> Iterator[None]:
         backbone.set_attn_implementation(previous)
 
 
-def states(backbone: torch.nn.Module, row: Row, kernel: str, often: bool = False) -> torch.Tensor:
+def states(backbone: torch.nn.Module, row: Row, kernel: str, own: bool = False) -> torch.Tensor:
     """States after the final norm, shape (tokens, features); call it inside ``attending``.
 
-    With ``often``, for a length that several rows have, FlexAttention is compiled for that
+    With ``own``, for a length that several rows have, FlexAttention is compiled for that
     length alone, which is faster; rows of all other lengths share a kernel.
     """
     device = next(backbone.parameters()).device
     tokens = to_device(row.tokens, device)
     mask = block_mask(tokens[2]) if kernel == FLEX else None
-    held, built, kept = _row.set(row), _masks.set({}), _often.set(often)
+    held, built, kept = _row.set(row), _masks.set({}), _own_kernel.set(own)
     try:
         return backbone(
             input_ids=tokens[0:1],
@@ -77,7 +79,7 @@ def states(backbone: torch.nn.Module, row: Row, kernel: str, often: bool = False
             use_cache=False,
         ).last_hidden_state[0]
     finally:
-        _often.reset(kept)
+        _own_kernel.reset(kept)
         _masks.reset(built)
         _row.reset(held)
 
@@ -195,9 +197,9 @@ def _many_lengths() -> None:
 
 
 @functools.cache
-def _compiled_flex(often: bool):
+def _compiled_flex(own: bool):
     _many_lengths()
-    return torch.compile(flex_attention, dynamic=not often)
+    return torch.compile(flex_attention, dynamic=not own)
 
 
 def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **_):
@@ -213,7 +215,7 @@ def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, 
     if torch.compiler.is_compiling():
         out = flex_attention(query, key, value, **options)
     elif query.device.type == "cuda":
-        out = _compiled_flex(_often.get())(query, key, value, **options)
+        out = _compiled_flex(_own_kernel.get())(query, key, value, **options)
     else:  # for tests: slow, but the same arithmetic
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -224,19 +226,21 @@ def _flex(module, query, key, value, attention_mask, scaling=None, dropout=0.0, 
 def _tiles(bytes_a_token: int, shared_memory: int) -> dict[str, int]:
     """What a program of the kernel has at hand: as much as the card's shared memory holds.
 
-    That is a block of queries, and so many stages of keys and values.
+    That is some queries, and so many stages of keys and values; sizes of heads are rounded
+    up to a power of two there.
     """
-    for keys, stages in ((BLOCK, 3), (BLOCK, 2), (BLOCK, 1), (BLOCK // 2, 1)):
-        if bytes_a_token * (BLOCK + 2 * stages * keys) <= shared_memory - RESERVED:
+    room = (shared_memory - RESERVED) // (1 << (bytes_a_token - 1).bit_length())
+    for queries, keys, stages in TILES:
+        if queries + 2 * stages * keys <= room:
             break
-    return {"BLOCK_M": BLOCK, "BLOCK_N": keys, "num_warps": 4, "num_stages": stages}
+    return {"BLOCK_M": queries, "BLOCK_N": keys, "num_warps": 4, "num_stages": stages}
 
 
 @contextlib.contextmanager
 def compiled_layers(backbone: torch.nn.Module) -> Iterator[None]:
     """Inside, decoder layers run as compiled code, made once for each length of rows.
 
-    All but the last, of which ``lib.extraction.last`` leaves most out.
+    All but the last, of which ``lib.extraction.last_mlp`` leaves most out.
     """
     layers = getattr(backbone, "layers", ())[:-1]
     _many_lengths()

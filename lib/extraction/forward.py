@@ -29,7 +29,7 @@ from lib.models.prompt import EncodedItem
 PACKINGS = ("trees", "padded")
 CPU_BUDGET = 1024
 GPU_BUDGET = 16384
-MULTIPLE = 128  # tokens that divide any row for FlexAttention; itself one of attention.BLOCK
+MULTIPLE = 128  # tokens: divides any row for FlexAttention, and is divided by attention.BLOCK
 
 
 @dataclass(frozen=True)
@@ -284,11 +284,11 @@ class _Trees(_Job):
         super().__init__()
         self.backbone, self.items, self.kernel = backbone, items, kernel
         self.compiled = compiled and kernel == attention.FLEX
-        self.whole = tapped  # a tap hears what every token makes
+        self.every_token = tapped  # a tap hears what each of them makes
         self.size = len(items)
         self.first = np.cumsum([0, *(len(item.sequences) for item in items)])
         self.step = self.multiple = 1  # divide the commonest length of rows, and any; see plan
-        self.often = 0  # that length, when several have it
+        self.common_length = 0  # that length, when several have it
 
     def ready(self):
         return attention.attending(self.backbone, self.kernel)
@@ -303,7 +303,7 @@ class _Trees(_Job):
         groups = pack.plan_trees(items, budget, self.step)
         lengths = Counter(self._up(pack.length([items[i] for i in group])) for group in groups)
         [(commonest, rows)] = lengths.most_common(1)
-        self.often = commonest if rows > 1 else 0
+        self.common_length = commonest if rows > 1 else 0
         return [[which[i] for i in group] for group in groups]
 
     def _up(self, length: int) -> int:
@@ -311,14 +311,16 @@ class _Trees(_Job):
 
     def run(self, group: list[int], budget: int) -> int:
         items = [self.items[i] for i in group]
-        often = self._up(pack.length(items)) == self.often
-        row = pack.lay_out(items, self.step if often else self.multiple)
-        fast = attention.compiled_layers(self.backbone) if self.compiled and often else None
+        common = self._up(pack.length(items)) == self.common_length
+        row = pack.lay_out(items, self.step if common else self.multiple)
+        fast = attention.compiled_layers(self.backbone) if self.compiled and common else None
         self.listener.begin(tapping.Places.of_row(row))
         read = np.concatenate([row.read_at, row.gate_at])
-        some = contextlib.nullcontext() if self.whole else last_mlp.reading(self.backbone, read)
+        some = (
+            contextlib.nullcontext() if self.every_token else last_mlp.reading(self.backbone, read)
+        )
         with fast or contextlib.nullcontext(), some:
-            states = attention.states(self.backbone, row, self.kernel, often)
+            states = attention.states(self.backbone, row, self.kernel, common)
         responses = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i in group])
         responses_at, gates_at = (_at(states, at) for at in (row.read_at, row.gate_at))
         self.keep(len(row), responses, responses_at, np.asarray(group), gates_at)

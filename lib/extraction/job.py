@@ -102,8 +102,8 @@ class Job:
         return stores.plan(self._counts, self.manifest["shard_responses"])
 
     @cached_property
-    def lengths(self) -> list[int]:
-        """Characters of each shard's texts: about how long it takes."""
+    def n_chars(self) -> list[int]:
+        """Characters of each shard's texts, which is about what it costs."""
         turns = self.items.prompts["prompt"]
         own = np.asarray([sum(len(turn["content"]) for turn in prompt) for prompt in turns])
         answers = self.items.responses["text"].str.len().to_numpy()

@@ -20,7 +20,7 @@ from lib.extraction.attention import to_device
 
 @contextlib.contextmanager
 def reading(backbone: torch.nn.Module, tokens: np.ndarray) -> Iterator[None]:
-    """Inside, states after the final norm are right at these tokens, and nowhere else.
+    """Inside, states after the final norm are right at these tokens, and need not be elsewhere.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def reading(backbone: torch.nn.Module, tokens: np.ndarray) -> Iterator[None]:
             return None
         states, at = cut.pop()
         made, *more = output if isinstance(output, tuple) else (output,)
-        whole = torch.zeros_like(states).index_copy_(1, at, made)
+        whole = made.new_zeros(1, states.shape[1], made.shape[-1]).index_copy_(1, at, made)
         return (whole, *more) if isinstance(output, tuple) else whole
 
     hooks = [mlp.register_forward_pre_hook(before), mlp.register_forward_hook(after)]

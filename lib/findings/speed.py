@@ -41,8 +41,8 @@ def starting(starts: pd.DataFrame, memory: pd.DataFrame) -> list[str]:
     told = [
         f"A first score of {row.model} is there {row.first_score_s:.1f} to "
         f"{row.slowest_first_score_s:.1f} s after the process starts ({row.card}); a run of "
-        f"{row.items:,} items takes {row.extract_s:.1f} s, its model alone {row.forward_s:.1f} s"
-        + (f": {row.overhead:.1%} more." if row.overhead > 0 else ", no less.")
+        f"{row.items:,} items takes {row.extract_s:.1f} s, of it {row.forward_s:.1f} s in its model"
+        + (f": {row.overhead:.1%} more than that." if row.overhead > 0 else ".")
         for row in starts.itertuples()
     ]
     told += [
@@ -230,7 +230,8 @@ def _split(row: Any) -> str:
 def _outside(row: Any) -> str:
     return (
         f"One process took {row.one_s:.2f} s, its model alone {row.forward_s:.2f} s; the "
-        f"{row.one_s - row.forward_s:.2f} s between went to tokenising, shards and writing. "
+        f"{row.one_s - row.forward_s:.2f} s between hold what is tokenised before the first row, "
+        "trying the packing, rows that are less full within shards, and writing the last of them. "
         f"Gathering shards into a run took {row.gather_s:.2f} s more, which no ratio counts."
     )
 

@@ -35,8 +35,8 @@ less one; ``gather_s``; ``device``, ``command``, ``file``.
 
 Columns of ``STARTS``: ``card``, ``model``; ``first_score_s``, ``slowest_first_score_s``, seconds
 from the start of a process to a score, the shortest and the longest; ``items``, ``extract_s``,
-seconds of a whole run of these; ``forward_s``, of its model alone; ``overhead``, as above;
-``device``, ``command``, ``file``.
+seconds of a whole run of these; ``forward_s``, those of its model in that run; ``overhead``, as
+above; ``device``, ``command``, ``file``.
 
 Columns of ``MEMORY``: ``card``, ``responses``; ``piece_items``, held at a time; ``seconds``;
 ``first_mib``, ``last_mib``, resident memory once the first tenth and once all are done, and

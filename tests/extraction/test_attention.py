@@ -128,12 +128,15 @@ def test_a_model_on_cpu_or_over_several_devices_takes_a_call_a_chain(tiny_llama)
         (64 * 4, 101376, 64, 2),  # float32, 64 a head, a card of 99 K
         (128 * 4, 101376, 32, 1),
         (256 * 4, 166912, 32, 1),
+        (80 * 2, 101376, 64, 2),  # as 128 a head
+        (256 * 4, 101376, 16, 1),
     ],
 )
 def test_a_program_of_the_kernel_fits_into_shared_memory(size, memory, keys, stages):
     found = attention._tiles(size, memory)
     assert (found["BLOCK_N"], found["num_stages"]) == (keys, stages)
     assert size * (found["BLOCK_M"] + 2 * keys * stages) < memory
+    assert BLOCK % found["BLOCK_M"] == BLOCK % found["BLOCK_N"] == 0
 
 
 def test_compiled_code_can_follow_what_the_kernel_is_given(tiny_llama):

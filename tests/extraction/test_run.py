@@ -645,7 +645,7 @@ def test_the_length_of_a_shard_is_that_of_its_texts(tiny_model, tmp_path, monkey
         builder.add(str(i), prompt, answers, [])
     job = prepare(tiny_model, builder.build(), tmp_path / "s", "trees", True, ())
     assert job.shards == [slice(0, 2), slice(2, 3)]
-    assert job.lengths == [8 + 1 + 2 + 2 + 1 + 1, 1 + 9]
+    assert job.n_chars == [8 + 1 + 2 + 2 + 1 + 1, 1 + 9]
 
 
 def test_a_shard_is_encoded_when_its_turn_comes_and_by_nobody_else(
