@@ -183,12 +183,12 @@ def held_rate(backbone: torch.nn.Module, seconds: float = 4.0) -> float:
     """The same over one layer's products after another, for so long."""
     weight = next(backbone.parameters())
     tokens = 16384 if weight.device.type == "cuda" else 1024
-    linear = [m for m in backbone.layers[0].modules() if isinstance(m, torch.nn.Linear)]
+    linear = linear_of(backbone.layers[0])
     inputs = {
         n: torch.randn(tokens, n, dtype=weight.dtype, device=weight.device)
         for n in {m.in_features for m in linear}
     }
-    operations = 2 * tokens * sum(m.weight.numel() for m in linear)
+    operations = 2 * tokens * weights_of(linear)
     done, taken = 0.0, 0.0
     with torch.inference_mode():
         for m in linear:
@@ -202,11 +202,16 @@ def held_rate(backbone: torch.nn.Module, seconds: float = 4.0) -> float:
 def operations(backbone: torch.nn.Module, tokens: int, reads: int) -> float:
     """Of the linear layers, twice their weights a token; of the last MLP for reads alone."""
 
-    def weights(module: torch.nn.Module) -> int:
-        return sum(m.weight.numel() for m in module.modules() if isinstance(m, torch.nn.Linear))
+    last = weights_of(linear_of(backbone.layers[-1].mlp))
+    return 2.0 * (tokens * (weights_of(linear_of(backbone)) - last) + reads * last)
 
-    last = weights(backbone.layers[-1].mlp)
-    return 2.0 * (tokens * (weights(backbone) - last) + reads * last)
+
+def linear_of(module: torch.nn.Module) -> list[torch.nn.Linear]:
+    return [m for m in module.modules() if isinstance(m, torch.nn.Linear)]
+
+
+def weights_of(layers: list[torch.nn.Linear]) -> int:
+    return sum(layer.weight.numel() for layer in layers)
 
 
 def timed(call: Callable[[], object], on: torch.Tensor) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from lib.extraction import store as stores
-from lib.extraction.job import Job, merged
-from lib.extraction.run import SCHEMA, check
+from lib.extraction.job import Job
+from lib.extraction.run import SCHEMA, by_reason, check
 from lib.extraction.shards import States
 
 
@@ -17,7 +17,7 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
     """The Run of a job's states; ``manifest`` is that of their store."""
     import safetensors
 
-    model, unscored = job.model, merged(states.encoded)
+    model, unscored = job.model, by_reason(part.unscored for part in states.encoded)
     encoded = [item for part in states.encoded for item in part.items]
     places = [place for part in states.encoded for place in part.places]
     items = replace(job.items.select(places), dropped=job.dropped(unscored))

@@ -15,7 +15,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from lib import paths
 from lib.data.items import Items
 from lib.errors import DataError, ModelError
 from lib.extraction import store as stores
-from lib.extraction.run import TRAINED
+from lib.extraction.run import TRAINED, by_reason
 
 TOO_LONG = "longer than the model's context"
 REFUSED = "refused by the chat template"
@@ -158,7 +158,7 @@ class Job:
             self.encode_ahead(number)
             if self.ahead[number].items:
                 return self.ahead[number]
-        unscored = merged(self.ahead.values())
+        unscored = by_reason(part.unscored for part in self.ahead.values())
         raise NothingToScoreError(self.items.name, self.dropped(unscored), unscored)
 
     def dropped(self, unscored: Mapping[str, Sequence[str]]) -> dict[str, int]:
@@ -201,15 +201,6 @@ class Job:
                     f"{limit}"
                 )
         return parity.objection(self.model, self.first_scorable().items)
-
-
-def merged(parts: Iterable[Encoded]) -> dict[str, list[str]]:
-    """Ids of the items that can't be scored, by reason."""
-    found: dict[str, list[str]] = {}
-    for part in parts:
-        for reason, names in part.unscored.items():
-            found.setdefault(reason, []).extend(names)
-    return found
 
 
 def prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> Job:

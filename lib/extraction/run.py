@@ -42,7 +42,7 @@ packing, attention, and where it happened why packing fell back and what memory 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -291,6 +291,15 @@ def _poolable(runs: Sequence[xr.Dataset]) -> None:
             )
 
 
+def by_reason(parts: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, list[str]]:
+    """Ids of all parts' items under the reasons why those can't be scored."""
+    found: dict[str, list[str]] = {}
+    for part in parts:
+        for reason, ids in part.items():
+            found.setdefault(reason, []).extend(ids)
+    return found
+
+
 def _pooled_attrs(runs: Sequence[xr.Dataset]) -> dict:
     each = [run.attrs for run in runs]
     names = [attrs["dataset"] for attrs in each]
@@ -300,10 +309,11 @@ def _pooled_attrs(runs: Sequence[xr.Dataset]) -> dict:
     for attrs in each:
         for reason, count in attrs["dropped"].items():
             dropped[reason] = dropped.get(reason, 0) + count
-    unscored: dict[str, list[str]] = {}
-    for attrs in each:
-        for reason, ids in attrs.get("unscored", {}).items():
-            unscored.setdefault(reason, []).extend(f"{attrs['dataset']}: {i}" for i in ids)
+    unscored = by_reason(
+        {reason: [f"{attrs['dataset']}: {i}" for i in ids]}
+        for attrs in each
+        for reason, ids in attrs.get("unscored", {}).items()
+    )
     known = all("unscored" in attrs for attrs in each)  # else these would be a part of them
     return {
         "model": each[0]["model"],

@@ -208,14 +208,13 @@ def load(folder: str | Path) -> xr.Dataset:
     pieces: dict[str, list[lazy.Piece]] = {}
     attrs: list[dict] = []
     dropped: Counter = Counter()
-    unscored: dict[str, list[str]] = {}
+    unscored: list[dict[str, list[str]]] = []
     known = True  # do all parts name them?
     rows = items = 0
     for path, note in _parts(folder, count):
         dropped.update(note["dropped"])
         known &= "unscored" in note
-        for reason, ids in note.get("unscored", {}).items():
-            unscored.setdefault(reason, []).extend(ids)
+        unscored.append(note.get("unscored", {}))
         if note["items"]:
             run = disk.load(path)
             attrs.append(run.attrs)
@@ -233,7 +232,10 @@ def load(folder: str | Path) -> xr.Dataset:
             like = run.isel(response=slice(0), item=slice(0)).copy(deep=True)
             del run  # before the next is in memory
         rows += note["responses"]
-    left_out = {"dropped": dict(dropped), **({"unscored": unscored} if known else {})}
+    left_out = {
+        "dropped": dict(dropped),
+        **({"unscored": runs.by_reason(unscored)} if known else {}),
+    }
     return runs.check(_whole(small, pieces, like, attrs, left_out))
 
 
