@@ -1,0 +1,221 @@
+"""Documents written elsewhere, read through one guard.
+
+A configuration, an index or a card may be of any size, depth and shape, may be a pipe that
+never ends, and may hold text that no file can be written with. What passes here is a
+regular file of bounded size, in UTF-8, nested no deeper than programs that walk it can
+follow, with numbers that fit a float and text that can be encoded again.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lib.errors import AuditError, DataError, unreadable
+
+LIMIT = 16 << 20  # bytes: the longest index of a released model has 9 million
+DEPTH = 64
+DIGITS = 100  # of a whole number; the largest float has 309
+SHOWN = 80  # characters of a value that an error shows
+REMEDY = "Write the file again, or fetch it again from where it came."
+
+
+def read_bytes(
+    path: Path, *, what: str, error: type[AuditError] = DataError, limit: int = LIMIT
+) -> bytes:
+    """All of a regular file.
+
+    Parameters
+    ----------
+    path
+        Of the file; links are followed.
+    what
+        What it should be, for the message.
+    error
+        The class of the error.
+    limit
+        Bytes that it may have.
+
+    Raises
+    ------
+    AuditError
+        For a file that isn't there, is a folder, a pipe or a device, is larger than the
+        limit, or that the system refuses to read.
+    """
+
+    def refused(found: str) -> AuditError:
+        return error(f"{what} at {path}", found, REMEDY)
+
+    try:
+        # Opening a pipe would wait for its writer.
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(number, "rb") as stream:
+            held = os.fstat(number)
+            if not stat.S_ISREG(held.st_mode):
+                raise refused("no regular file")
+            content = stream.read(limit + 1)
+    except FileNotFoundError:
+        raise refused("no such file") from None
+    except IsADirectoryError:
+        raise refused("a folder") from None
+    except ValueError as reason:  # a NUL in the path
+        raise refused(str(reason)) from None
+    except OSError as reason:
+        raise unreadable("file", path, reason, error) from None
+    if len(content) > limit:
+        raise refused(f"more than {limit:,} bytes")
+    return content
+
+
+def read_json(
+    path: Path,
+    *,
+    what: str,
+    error: type[AuditError] = DataError,
+    limit: int = LIMIT,
+    fields: Mapping[str, Any] | None = None,
+) -> dict:
+    """The object that a JSON file holds.
+
+    Parameters
+    ----------
+    path, what, error, limit
+        See ``read_bytes``.
+    fields
+        Types of its fields, see ``check_fields``.
+
+    Raises
+    ------
+    AuditError
+        As ``read_bytes``, and for what ``parse_json`` or ``check_fields`` refuses and for
+        JSON that is no object.
+    """
+    content = read_bytes(path, what=what, error=error, limit=limit)
+    try:
+        document = parse_json(content)
+        if not isinstance(document, dict):
+            raise ValueError("JSON that is no object")
+    except ValueError as reason:
+        raise error(f"{what} at {path}", str(reason), REMEDY) from None
+    check_fields(document, fields or {}, what=f"{what} at {path}", error=error)
+    return document
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text, in UTF-8 where it is bytes.
+
+    Raises
+    ------
+    ValueError
+        For malformed JSON or UTF-8, values nested deeper than ``DEPTH``, whole numbers of
+        more than ``DIGITS`` digits, and text with half of a surrogate pair. The message
+        says which and where.
+    """
+    try:
+        text = text.decode("utf-8") if isinstance(text, bytes) else text
+        value = json.loads(text, parse_int=_whole)
+    except RecursionError:
+        raise ValueError(f"values nested more than {DEPTH} deep") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as reason:
+        raise ValueError(f"not JSON: {reason}") from None
+    _walk(value)
+    return value
+
+
+def check_fields(
+    document: Mapping, fields: Mapping[str, Any], *, what: str, error: type[AuditError] = DataError
+) -> None:
+    """Raise the error for a field of another type, and name it; absent fields pass.
+
+    Parameters
+    ----------
+    document
+        As parsed.
+    fields
+        The type of each field as an annotation (``dict[str, str]``, ``int | None``).
+        Nothing is converted: ``"512"`` is no ``int``, and neither is ``True``.
+    what
+        The document, for the message.
+    error
+        The class of the error.
+    """
+    for name, kind in fields.items():
+        if name in document:
+            wrong = _misfit(document[name], kind)
+            if wrong:
+                place, needed, found = wrong
+                field = ".".join([name, *place])[:SHOWN]
+                raise error(f"{needed} as {field} in {what}", found, REMEDY)
+
+
+@functools.cache
+def _adapter(kind):
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _misfit(value, kind) -> tuple[list[str], str, str] | None:
+    """Place, what was needed there and what was found, of a value that isn't of the type."""
+    from pydantic import ValidationError
+
+    try:
+        _adapter(kind).validate_python(value, strict=True)
+    except ValidationError as refused:
+        wrong = refused.errors(include_url=False, include_context=False)
+        found = wrong[0]["input"]
+        arms = [each for each in wrong if each["input"] is found]
+        needed = " or ".join(
+            dict.fromkeys(each["msg"].removeprefix("Input should be ") for each in arms)
+        )
+        # A union's arms are named after the place; only keys of the value are places in it.
+        place, inner = [], value
+        for part in wrong[0]["loc"]:
+            listed = isinstance(inner, list) and isinstance(part, int) and part < len(inner)
+            if listed or (isinstance(inner, Mapping) and part in inner):
+                place, inner = [*place, str(part)], inner[part]
+        return place, needed, _shown(found)
+    return None
+
+
+def _shown(value) -> str:
+    text = json.dumps(value, default=repr)
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > DIGITS:
+        raise ValueError(f"a whole number of {len(digits):,} digits")
+    return int(digits)
+
+
+def _walk(value) -> None:
+    """Raise a ``ValueError`` for what is nested too deeply, and for text that can't be encoded."""
+    level = [("", value)]
+    for _ in range(DEPTH + 1):
+        below = []
+        for name, held in level:
+            if isinstance(held, dict):
+                for key in held:
+                    _encodable(key, key)
+                below += held.items()
+            elif isinstance(held, list):
+                below += [(name, each) for each in held]
+            elif isinstance(held, str):
+                _encodable(held, name)
+        if not below:
+            return
+        level = below
+    raise ValueError(f"values nested more than {DEPTH} deep")
+
+
+def _encodable(text: str, name: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"half of a surrogate pair in {name[:SHOWN]!a}") from None
