@@ -1,7 +1,7 @@
 """ArmoRM and checkpoints of its layout, natively.
 
 A head matrix W gives rewards r = W h, one for each objective; a gating network reads the
-state x at which the header that opens the response begins, and the score is
+state x at the token that closes the prompt's last turn, and the score is
 Σ g(x) · (r M), with M the debiasing matrix::
 
     g = logit_scale · softmax(MLP(x) / temperature)
