@@ -26,7 +26,12 @@ REMEDY = "Write the file again, or fetch it again from where it came."
 
 
 def read_bytes(
-    path: Path, *, what: str, error: type[AuditError] = DataError, limit: int = LIMIT
+    path: Path,
+    *,
+    what: str,
+    error: type[AuditError] = DataError,
+    limit: int = LIMIT,
+    remedy: str = REMEDY,
 ) -> bytes:
     """All of a regular file.
 
@@ -40,6 +45,8 @@ def read_bytes(
         The class of the error.
     limit
         Bytes that it may have.
+    remedy
+        What to do where it can't be used.
 
     Raises
     ------
@@ -49,7 +56,7 @@ def read_bytes(
     """
 
     def refused(found: str) -> AuditError:
-        return error(f"{what} at {path}", found, REMEDY)
+        return error(f"{what} at {path}", found, remedy)
 
     try:
         # Opening a pipe would wait for its writer.
@@ -78,13 +85,14 @@ def read_json(
     what: str,
     error: type[AuditError] = DataError,
     limit: int = LIMIT,
+    remedy: str = REMEDY,
     fields: Mapping[str, Any] | None = None,
 ) -> dict:
     """The object that a JSON file holds.
 
     Parameters
     ----------
-    path, what, error, limit
+    path, what, error, limit, remedy
         See ``read_bytes``.
     fields
         Types of its fields, see ``check_fields``.
@@ -95,14 +103,14 @@ def read_json(
         As ``read_bytes``, and for what ``parse_json`` or ``check_fields`` refuses and for
         JSON that is no object.
     """
-    content = read_bytes(path, what=what, error=error, limit=limit)
+    content = read_bytes(path, what=what, error=error, limit=limit, remedy=remedy)
     try:
         document = parse_json(content)
         if not isinstance(document, dict):
             raise ValueError("JSON that is no object")
     except ValueError as reason:
-        raise error(f"{what} at {path}", str(reason), REMEDY) from None
-    check_fields(document, fields or {}, what=f"{what} at {path}", error=error)
+        raise error(f"{what} at {path}", str(reason), remedy) from None
+    check_fields(document, fields or {}, what=f"{what} at {path}", error=error, remedy=remedy)
     return document
 
 
@@ -128,7 +136,12 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def check_fields(
-    document: Mapping, fields: Mapping[str, Any], *, what: str, error: type[AuditError] = DataError
+    document: Mapping,
+    fields: Mapping[str, Any],
+    *,
+    what: str,
+    error: type[AuditError] = DataError,
+    remedy: str = REMEDY,
 ) -> None:
     """Raise the error for a field of another type, and name it; absent fields pass.
 
@@ -141,8 +154,8 @@ def check_fields(
         Nothing is converted: ``"512"`` is no ``int``, and neither is ``True``.
     what
         The document, for the message.
-    error
-        The class of the error.
+    error, remedy
+        The class of the error, and what to do.
     """
     for name, kind in fields.items():
         if name in document:
@@ -150,7 +163,7 @@ def check_fields(
             if wrong:
                 place, needed, found = wrong
                 field = ".".join([name, *place])[:SHOWN]
-                raise error(f"{needed} as {field} in {what}", found, REMEDY)
+                raise error(f"{needed} as {field} in {what}", found, remedy)
 
 
 @functools.cache
@@ -179,11 +192,12 @@ def _misfit(value, kind) -> tuple[list[str], str, str] | None:
             listed = isinstance(inner, list) and isinstance(part, int) and part < len(inner)
             if listed or (isinstance(inner, Mapping) and part in inner):
                 place, inner = [*place, str(part)], inner[part]
-        return place, needed, _shown(found)
+        return place, needed, shown(found)
     return None
 
 
-def _shown(value) -> str:
+def shown(value) -> str:
+    """A value of a document, as an error shows it."""
     text = json.dumps(value, default=repr)
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"
 

@@ -25,14 +25,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from lib import documents
 from lib.errors import ModelError
 from lib.models import backbone as backbones
 from lib.models import checkpoint as checkpoints
-from lib.models import names
+from lib.models import files, names
 from lib.models.base import Head, Readout
 from lib.models.checkpoint import Checkpoint
 from lib.models.gating import TEMPERATURE, Gate, gated
@@ -156,7 +158,7 @@ def load(
         | {
             "kind": "gated multi-objective reward model (ArmoRM's layout)",
             "names": named[0].source,
-            "note": known.note if known else "",
+            "note": " ".join(filter(None, [known.note if known else "", checkpoint.note])),
             "gate": {
                 "hidden": [len(bias) for _, bias in gate.layers[:-1]],
                 "temperature": gate.temperature,
@@ -171,8 +173,11 @@ def _trained_on(folder: Path) -> frozenset[str]:
     path = folder / TRAINING
     if not path.is_file():
         return frozenset()
-    split = json.loads(path.read_text())["split"]
-    return frozenset(split["train"]) | frozenset(split["choose"])
+    kind = {"split": dict[str, Any]}
+    split = documents.read_json(path, what="a card", error=ModelError, fields=kind).get("split", {})
+    sides = dict.fromkeys(("train", "choose"), list[str])
+    documents.check_fields(split, sides, what=f"the split of {path}", error=ModelError)
+    return frozenset().union(*(split.get(side, ()) for side in sides))
 
 
 def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
@@ -330,5 +335,5 @@ def save_armorm(
     if names is not None:
         document["id2label"] = {str(i): name for i, name in enumerate(names)}
         document["label2id"] = {name: i for i, name in enumerate(names)}
-    (folder / checkpoints.CONFIG).write_text(json.dumps(document, indent=2) + "\n")
+    (folder / files.CONFIG).write_text(json.dumps(document, indent=2) + "\n")
     return folder

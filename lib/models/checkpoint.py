@@ -6,7 +6,6 @@ that came with a checkpoint is run, whatever its configuration asks for.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Collection, Mapping
@@ -15,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
-from lib.errors import ModelError, readable, unreadable
+from lib.errors import ModelError, readable
 from lib.models import backbone as backbones
+from lib.models import files
 
-CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
+# What a reward model keeps of the language model that it was: an output layer.
+LEFT_OVER = re.compile(r"(lm_head|embed_out)\.(weight|bias)")
 ATTENTIONS = {"full_attention", "sliding_attention"}
 
 
@@ -40,12 +39,16 @@ class Checkpoint:
         ``config.json``, as it stands.
     files
         The file of each tensor, by the tensor's key.
+    stray, weights_note
+        See ``lib.models.files.Tensors``.
     """
 
     folder: Path
     name: str
     config: Mapping
     files: Mapping[str, Path]
+    stray: bool = False
+    weights_note: str = ""
 
     def array(self, key: str) -> np.ndarray:
         """One tensor, as float32.
@@ -66,6 +69,15 @@ class Checkpoint:
         if not np.isfinite(values).all():
             raise _not_finite(self.name, key)
         return values
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All tensors, each read where ``files`` says."""
+        found = {}
+        for path in sorted(set(self.files.values())):
+            with safe_open(path, framework="pt") as file:
+                keys = (key for key, place in self.files.items() if place == path)
+                found |= {key: file.get_tensor(key) for key in keys}
+        return found
 
     def number(self, key: str, default: float) -> float:
         """One entry of the configuration.
@@ -99,10 +111,26 @@ class Checkpoint:
         return self.folder.name if self.folder.parent.name == "snapshots" else ""
 
     @property
+    def architecture(self) -> str:
+        """The class that the configuration names; empty without one."""
+        return next(iter(self.config.get("architectures") or ()), "")
+
+    @property
+    def left_over(self) -> list[str]:
+        """Keys of a language model's output layer, which no score passes."""
+        return sorted(key for key in self.files if LEFT_OVER.fullmatch(key))
+
+    @property
+    def note(self) -> str:
+        """What of the weights is not read, and why."""
+        left = self.left_over
+        unread = f"{', '.join(left)}: left from a language model, not read." if left else ""
+        return " ".join(filter(None, [self.weights_note, unread]))
+
+    @property
     def card(self) -> dict:
         """What the page about the model shows of the checkpoint itself."""
-        architectures = self.config.get("architectures") or ["unknown"]
-        card = {"model": self.name, "architecture": str(architectures[0])}
+        card = {"model": self.name, "architecture": self.architecture or "unknown"}
         return card | ({"revision": self.revision} if self.revision else {})
 
 
@@ -136,53 +164,14 @@ def open_checkpoint(folder: Path, name: str) -> Checkpoint:
     Raises
     ------
     ModelError
-        For a missing, unreadable or damaged file, weights that are only there as pickle, or
-        an index that points out of the folder.
+        For a missing, unreadable or damaged file, JSON of a wrong shape, an adapter without
+        its base, weights that are only there as pickle, or an index that points out of the
+        folder or names what its shard lacks.
     """
-    config = _json(folder / CONFIG, name)
-    if is_file(folder / INDEX):
-        listed = _json(folder / INDEX, name).get("weight_map", {})
-        shards = sorted({str(shard) for shard in listed.values()})
-    else:
-        shards = [WEIGHTS]
-    files: dict[str, Path] = {}
-    for shard in shards:
-        path = folder / shard
-        if Path(shard).name != shard or not is_file(path):
-            pickled = sorted(p.name for p in folder.glob("*.bin"))
-            raise ModelError(
-                f"weights of {name} at {path}",
-                f"only {pickled[0]}, a pickle" if pickled else "no such file",
-                "Convert it to safetensors where you trust it."
-                if pickled
-                else "Download it again, with every shard that its index lists.",
-            )
-        try:
-            with safe_open(path, framework="pt") as file:
-                files |= dict.fromkeys(file.keys(), path)
-        except (SafetensorError, OSError) as error:
-            raise ModelError(
-                f"safetensors at {path}", str(error), "Download the file again."
-            ) from None
-    return Checkpoint(folder, name, config, files)
-
-
-def _json(path: Path, name: str) -> dict:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        found = "no such file"
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        found = f"not JSON: {error}"
-    except OSError as error:
-        raise unreadable("file", path, error, ModelError) from None
-    else:
-        if isinstance(document, dict):
-            return document
-        found = "JSON that is no object"
-    raise ModelError(
-        f"{path.name} of {name} at {path}", found, "Name a folder of a released model."
-    )
+    config = files.configuration(folder, name)
+    found = files.tensors(folder, name, config)
+    files.check_sizes(config, name, len(found.files))
+    return Checkpoint(folder, name, config, found.files, found.stray, found.note)
 
 
 def download(name: str, revision: str | None = None) -> Path:
@@ -214,6 +203,33 @@ def download(name: str, revision: str | None = None) -> Path:
     return Path(folder)
 
 
+def load_config(checkpoint: Checkpoint):
+    """The configuration as transformers reads it, for its own attention kernels.
+
+    A configuration may name a kernel of its own, which transformers would fetch: it never
+    comes to that.
+
+    Raises
+    ------
+    ModelError
+        For one that transformers doesn't read without remote code; names the field.
+    """
+    from transformers import AutoConfig
+
+    try:
+        with backbones._quiet():
+            config = AutoConfig.from_pretrained(checkpoint.folder, trust_remote_code=False)
+    except Exception as error:  # transformers raises errors of many kinds
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"a {files.CONFIG} of {checkpoint.name} that transformers reads without remote code",
+            f"{type(error).__name__}: {reason}",
+            "Check it against the release of the model.",
+        ) from None
+    config._attn_implementation = config._experts_implementation = None
+    return config
+
+
 def load_backbone(
     checkpoint: Checkpoint,
     heads: Collection[str],
@@ -241,23 +257,29 @@ def load_backbone(
         For an architecture that needs remote code, missing or unexpected weights, weights
         that aren't finite, or GPUs too small to hold them all.
     """
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoModel
 
-    name = checkpoint.name
+    name, config = checkpoint.name, load_config(checkpoint)
     # Only an architecture whose own prefix is another needs this; the rest are unharmed.
     prefixed = any(key.startswith("model.") for key in checkpoint.files)
+    source, kind, options = checkpoint.folder, AutoModel, {"trust_remote_code": False}
     try:
+        if checkpoint.stray:  # transformers reads shards whole, whatever their index says
+            with torch.device("meta"):
+                kind = type(AutoModel.from_config(config))
+            source, options = None, {"state_dict": checkpoint.tensors()}
         with backbones._quiet():
-            config = AutoConfig.from_pretrained(checkpoint.folder, trust_remote_code=False)
-            module, report = AutoModel.from_pretrained(
-                checkpoint.folder,
+            module, report = kind.from_pretrained(
+                source,
                 config=config,
-                trust_remote_code=False,
                 use_safetensors=True,
                 key_mapping={r"^model\.": ""} if prefixed else None,
                 dtype=dtype,
                 device_map=device_map,
+                attn_implementation=None,
+                experts_implementation=None,
                 output_loading_info=True,
+                **options,
             )
     except Exception as error:  # transformers raises errors of many kinds
         raise ModelError(
@@ -268,7 +290,10 @@ def load_backbone(
         ) from None
     for kind, keys in (
         ("no missing backbone weights", set(report["missing_keys"])),
-        ("no weights but backbone and head", set(report["unexpected_keys"]) - set(heads)),
+        (
+            "no weights but backbone and head",
+            set(report["unexpected_keys"]) - {*heads, *checkpoint.left_over},
+        ),
     ):
         if keys:
             raise ModelError(
@@ -299,9 +324,12 @@ def load_tokenizer(checkpoint: Checkpoint):
     """
     from transformers import AutoTokenizer
 
+    config = load_config(checkpoint)  # what is wrong with it is not the tokenizer's
     try:
         with backbones._quiet():
-            return AutoTokenizer.from_pretrained(checkpoint.folder, trust_remote_code=False)
+            return AutoTokenizer.from_pretrained(
+                checkpoint.folder, config=config, trust_remote_code=False
+            )
     except Exception as error:  # as above
         raise ModelError(
             f"the tokenizer of {checkpoint.name} in {checkpoint.folder}",
@@ -319,7 +347,7 @@ def tree_limit(backbone: torch.nn.Module) -> int:
     logits (Gemma 2) need a function that knows of the cap: 0, as for layers of any kind
     but attention.
     """
-    config = backbone.config
+    config = backbone.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or ATTENTIONS)
     if (
         not getattr(backbone, "_supports_attention_backend", False)

@@ -4,15 +4,18 @@ The layout of ``AutoModelForSequenceClassification``: a backbone and a linear he
 ``score`` (decoders) or ``classifier``. The head is read from the checkpoint and applied
 here, score = h Wᵀ (+ b) in float32, so a key that doesn't match is an error instead of a
 head drawn at random, and the state h is kept. h is the state at the last token, found by
-position: a pad token that equals another token moves nothing.
+position: a pad token that equals another token moves nothing. Transformers' own classes take
+the rightmost token that isn't the pad token, which is another one where the pad token ends
+the text; the card then says so.
 
-Checked against transformers' own classes for Llama, Mistral, Qwen 2 and 3, Gemma 2, GPT-2
-and GPT-NeoX in ``tests/models/test_classifier.py``.
+Checked against transformers' own classes, all of them, in
+``tests/models/test_every_classifier.py``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,10 +25,10 @@ import torch
 from lib.errors import ModelError
 from lib.models import backbone as backbones
 from lib.models import checkpoint as checkpoints
-from lib.models import names
+from lib.models import names, pooling
 from lib.models.base import Head, Readout
 from lib.models.checkpoint import Checkpoint
-from lib.models.prompt import PromptFormat
+from lib.models.prompt import EXAMPLE, EXAMPLE_RESPONSE, PromptFormat
 
 KEYS = ("score", "classifier")
 
@@ -93,19 +96,25 @@ def load(
     Raises
     ------
     ModelError
-        For missing or unexpected head weights, weights that aren't finite, a wrong number
-        of names, or outputs that are classes instead of rewards.
+        For another pooling than the last token's state, missing or unexpected head weights,
+        weights that aren't finite, a wrong number of names, or outputs that are classes
+        instead of rewards.
     """
     name = checkpoint.name
+    config = checkpoints.load_config(checkpoint)
+    _check_kind(checkpoint)
+    pooling.check(config, name)
     weight, bias, keys = _head(checkpoint)
     if heads is None:
         _check_rewards(checkpoint, len(weight))
     named = names.named(len(weight), model=name, given=heads, labels=checkpoint.labels)
     format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name)
     backbone = checkpoints.load_backbone(checkpoint, keys, dtype=dtype, device_map=device_map)
-    if weight.shape[1] != backbone.config.hidden_size:
+    text = config.get_text_config()
+    features = getattr(text, "word_embed_proj_dim", text.hidden_size)  # OPT projects states
+    if weight.shape[1] != features:
         raise ModelError(
-            f"a head of {backbone.config.hidden_size} features in {name}",
+            f"a head of {features} features in {name}",
             f"{weight.shape[1]}",
             "Check that the head belongs to this backbone.",
         )
@@ -121,20 +130,46 @@ def load(
         | {
             "kind": "sequence classifier read as rewards",
             "names": named[0].source,
-            "note": known.note if known else "",
+            "note": " ".join(filter(None, [known.note if known else "", checkpoint.note])),
+            "reads": _token_read(format, text.pad_token_id),
         },
     )
 
 
+def _token_read(format: PromptFormat, pad: int | None) -> str:
+    """Which token's state is read, and whether transformers' own class would read it."""
+    *_, before, last = map(int, format.encode(EXAMPLE, [EXAMPLE_RESPONSE]).sequences[0])
+    shown, earlier = (repr(format.tokenizer.convert_ids_to_tokens(i)) for i in (last, before))
+    found = f"the last token of the rendered text, {shown}, by its position"
+    if last != pad:
+        return found
+    return (
+        f"{found}; transformers' own class reads an earlier one, here {earlier}: it looks for the "
+        "last that is not the pad token, and this is"
+    )
+
+
+def _check_kind(checkpoint: Checkpoint) -> None:
+    """A ``ModelError`` for a class that scores each token."""
+    if checkpoint.architecture.endswith("ForTokenClassification"):
+        raise ModelError(
+            f"one reward a text from {checkpoint.name}",
+            f"a token classifier ({checkpoint.architecture[:80]}), which scores each token",
+            "Load a sequence classifier. If the score at the last token is the reward, name "
+            "the sequence classifier of that model in architectures of config.json.",
+        )
+
+
 def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, set[str]]:
     present = [key for key in KEYS if f"{key}.weight" in checkpoint.files]
-    if len(present) != 1:
-        outer = sorted({key.split(".")[0] for key in checkpoint.files})
+    found, remedy = _other_head(checkpoint)
+    if len(present) != 1 or found:
+        outer = ", ".join(sorted({key.split(".")[0] for key in checkpoint.files}))
         raise ModelError(
             f"one reward head in the checkpoint of {checkpoint.name}: "
             + " or ".join(f"{key}.weight" for key in KEYS),
-            f"{' and '.join(present) or 'none'}, among {', '.join(outer)}",
-            "Load a reward model; a language model has no reward head.",
+            found or f"{' and '.join(present) or 'none'}, among {outer}",
+            remedy or "Load a reward model; a language model has no reward head.",
         )
     weight = checkpoint.array(f"{present[0]}.weight")
     keys = {f"{present[0]}.weight"}
@@ -149,6 +184,41 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, set[str]]:
             "Check the checkpoint; another kind of head needs a class of its own.",
         )
     return weight, bias, keys
+
+
+# Heads of other makers: their keys, what they are, and how they come to be read here.
+OTHER_HEADS = (
+    (
+        r"v_head\.",
+        "a value head of trl (AutoModelForCausalLMWithValueHead), a value for each token",
+        "If it is the reward head, save it as score.weight, without a bias, in a sequence "
+        "classifier with one label.",
+    ),
+    (
+        r"value_head\.",
+        "a value head (as OpenRLHF and others write it)",
+        "If it is the reward head and linear, rename it score.weight in the checkpoint.",
+    ),
+    (
+        r"(score|classifier)\.(\d+|dense|out_proj|fc\d+)\.",
+        "a head of several layers, whose activation no file tells",
+        "Only a linear head is read: load a model with one, or add a class for this head.",
+    ),
+    (
+        r".*\.(lora_[AB]|modules_to_save|base_layer)\b",
+        "an adapter (LoRA) that isn't merged into its base",
+        "Merge it, which peft does: model.merge_and_unload(), then save_pretrained.",
+    ),
+)
+
+
+def _other_head(checkpoint: Checkpoint) -> tuple[str, str]:
+    """A head that isn't read here, by name, and what to do; both empty without one."""
+    for pattern, what, remedy in OTHER_HEADS:
+        keys = sorted(key for key in checkpoint.files if re.match(pattern, key))
+        if keys:
+            return f"{keys[0][:80]}: {what}", remedy
+    return "", ""
 
 
 def _check_rewards(checkpoint: Checkpoint, count: int) -> None:

@@ -9,9 +9,8 @@ a gated model ``transform`` (heads, heads), ``gate.{i}.weight``, ``gate.{i}.bias
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from lib.errors import ModelError, unreadable
+from lib import documents
+from lib.errors import ModelError
 from lib.models import backbone as backbones
 from lib.models.base import Head, Readout
 from lib.models.checkpoint import is_file, is_folder
@@ -32,6 +32,23 @@ WEIGHTS = "heads.safetensors"
 CARD = "card.json"
 RULE = "rule"  # of the split: says in words how it was made
 UNSEEN = (RULE, "held_out")
+# Of what pages show. Every score has value, low, high and rows.
+SCORE = dict[str, float]
+TEXTS = ("kind", "trained_on", "score", "is_not")
+HEAD_FIELDS = {
+    **dict.fromkeys(TEXTS, str),
+    "rows": int,
+    "penalty": float,
+    "cross_validated": SCORE,
+    "held_out": SCORE,
+}
+GATE_FIELDS = {
+    "held_out": SCORE,
+    "held_out_without_debiasing": SCORE,
+    "held_out_uniform": SCORE,
+    "held_out_mixed_one_head": SCORE,
+    "held_out_single_heads": dict,
+}
 REMEDY = "Train the heads again: python -m lib train smol-armo (or smol-mixed) --source FOLDER"
 
 
@@ -197,19 +214,34 @@ def check_features(folder: Path, weight: np.ndarray, features: int) -> None:
 
 
 def _card(path: Path) -> dict:
+    wanted = {"error": ModelError, "remedy": REMEDY}
+    card = documents.read_json(path, what="a card with heads and split", **wanted)
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
         _check_card(card)
-    except (FileNotFoundError, ValueError, RecursionError) as error:
+        documents.check_fields(card, {"gate": dict}, what=f"the card at {path}", **wanted)
+        for where, entry, fields in _scored(card):
+            documents.check_fields(entry, fields, what=f"{where} of the card at {path}", **wanted)
+            for key in fields.keys() & entry.keys():
+                if fields[key] is SCORE and not {"value", "low", "high", "rows"} <= set(entry[key]):
+                    raise ValueError(f"{where} with {key} without value, low, high and rows")
+    except ValueError as error:
         raise ModelError(f"a card with heads and split at {path}", str(error), REMEDY) from None
-    except OSError as error:
-        raise unreadable("file", path, error, ModelError) from None
     return card
+
+
+def _scored(card: Mapping) -> Iterator[tuple[str, Mapping, Mapping]]:
+    """What pages show of a card: where it is, an entry, and the types of its fields."""
+    for i, entry in enumerate(card["heads"]):
+        yield f"head {i}", entry, HEAD_FIELDS
+    gate = card.get("gate", {})
+    yield "the gate", gate, GATE_FIELDS
+    alone = gate.get("held_out_single_heads", {})
+    yield "the gate", alone, dict.fromkeys(alone, SCORE)
 
 
 def _check_card(card) -> None:
     """A ``ValueError`` that says what in the card is malformed."""
-    if not isinstance(card, dict) or not {"heads", "split"} <= set(card):
+    if not {"heads", "split"} <= set(card):
         raise ValueError("no heads or no split")
     heads, split = card["heads"], card["split"]
     if not isinstance(heads, list) or not heads:

@@ -325,7 +325,7 @@ def spoil(folder, change):
             lambda t: t.update({"regression_layer.bias": torch.zeros(19)}),
             "unexpected: regression_layer.bias",
         ),
-        (lambda t: t.update({"lm_head.weight": torch.zeros(400, 32)}), "found lm_head.weight"),
+        (lambda t: t.update({"lm_tail.weight": torch.zeros(400, 32)}), "found lm_tail.weight"),
         (lambda t: t.pop("model.layers.1.mlp.up_proj.weight"), "layers.1.mlp.up_proj.weight"),
         (lambda t: t["regression_layer.weight"].__setitem__((3, 3), torch.nan), "NaN"),
         (lambda t: t["reward_transform_matrix"].__setitem__((3, 3), torch.inf), "infinity"),

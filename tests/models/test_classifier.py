@@ -185,7 +185,6 @@ def spoil(folder, change):
             lambda t: t.update({"classifier.weight": torch.zeros(3, 32)}),
             "score and classifier",
         ),
-        (lambda t: t.update({"v_head.summary.weight": torch.zeros(1, 32)}), "v_head"),
         (lambda t: t.pop("model.norm.weight"), "norm.weight"),
         (lambda t: t["score.weight"].fill_(torch.nan), "NaN or infinity in score.weight"),
         (lambda t: t["model.embed_tokens.weight"].__setitem__((7, 7), torch.inf), "embed_tokens"),

@@ -19,6 +19,7 @@ from lib.models.weights import head_weights
 
 HEADS = [{"name": "wit", "source": "us", "concept": "humour"}, {"name": "tact", "source": "us"}]
 SPLIT = {"rule": "by hash", "train": ["a"], "choose": ["b"], "held_out": ["c"]}
+SCORE = {"value": 0.7, "low": 0.6, "high": 0.8, "rows": 90}
 PLAIN = {"weight": np.ones((2, 3)), "bias": np.zeros(2)}
 GATED = PLAIN | {
     "transform": np.eye(2),
@@ -117,8 +118,30 @@ def test_a_malformed_split_is_an_error(tmp_path, split):
 
 @pytest.mark.parametrize("card", [[], 7, "heads split", {}, {"heads": HEADS}, ["heads", "split"]])
 def test_a_card_without_its_parts_is_an_error(tmp_path, card):
-    with pytest.raises(ModelError, match="no heads or no split"):
+    with pytest.raises(ModelError, match="no heads or no split|JSON that is no object"):
         frozen.read(write(tmp_path, card))
+
+
+@pytest.mark.parametrize(
+    ("head", "gate", "says"),
+    [
+        ({"rows": "many"}, {}, 'a valid integer as rows in head 1 of the card .* found "many"'),
+        ({"trained_on": ["a"]}, {}, "a valid string as trained_on in head 1"),
+        ({"is_not": 7}, {}, "is_not in head 1"),
+        ({"held_out": 0.7}, {}, "a valid dictionary as held_out in head 1"),
+        ({"held_out": {**SCORE, "low": "0.5"}}, {}, "a valid number as held_out.low in head 1"),
+        ({"held_out": {"value": 0.7}}, {}, "head 1 with held_out without value, low, high and"),
+        ({"cross_validated": None}, {}, "cross_validated in head 1"),
+        ({}, [], "a valid dictionary as gate in the card"),
+        ({}, {"held_out": 1}, "a valid dictionary as held_out in the gate"),
+        ({}, {"held_out_single_heads": []}, "held_out_single_heads in the gate"),
+        ({}, {"held_out_single_heads": {"a": 1}}, "a valid dictionary as a in the gate"),
+    ],
+)
+def test_what_pages_show_of_a_card_is_of_its_type_when_the_model_loads(tmp_path, head, gate, says):
+    heads = [HEADS[0], HEADS[1] | {"held_out": SCORE} | head]
+    with pytest.raises(ModelError, match=says):
+        frozen.read(write(tmp_path, {"heads": heads, "split": SPLIT, "gate": gate}))
 
 
 def test_a_card_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
@@ -127,7 +150,7 @@ def test_a_card_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
     def refuse(*args, **options):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr("lib.documents.os.open", refuse)
     message = r"a readable file at .*card\.json; found Permission denied\. Check the path"
     with pytest.raises(ModelError, match=message):
         frozen.read(tmp_path)
@@ -157,7 +180,7 @@ def test_a_configuration_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
     def refuse(*args, **options):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr("lib.documents.os.open", refuse)
     with pytest.raises(ModelError, match=r"a readable file at .*config\.json; found Permission"):
         open_checkpoint(tmp_path, "org/model")
 
