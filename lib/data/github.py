@@ -7,21 +7,18 @@ third party's copy for which no revision could be pinned.
 
 from __future__ import annotations
 
-import os
-import tempfile
-import urllib.error
+import hashlib
 import urllib.parse
-import urllib.request
 from pathlib import Path
 
-from lib import paths
+from lib import atomic, hub, paths
 from lib.errors import DataError
 
 HOST = "https://raw.githubusercontent.com"
 TIMEOUT = 60  # seconds
 
 
-def fetch(repository: str, revision: str, path: str) -> Path:
+def fetch(repository: str, revision: str, path: str, sha256: str = "") -> Path:
     """The file's place in the cache, downloaded at the first call.
 
     Parameters
@@ -32,30 +29,45 @@ def fetch(repository: str, revision: str, path: str) -> Path:
         A commit's full hash, so that the bytes can't change.
     path
         The file's path inside the repository.
+    sha256
+        Of its bytes. Where it isn't known, that of the first download is kept beside the
+        file, and each later call compares with it.
 
     Raises
     ------
     DataError
-        When it isn't cached and can't be had, naming the file and the ``source`` option.
-        With ``HF_HUB_OFFLINE`` set the network isn't tried.
+        When it isn't cached and can't be had, naming the file and the ``source`` option, or
+        when it is another than it was. With ``HF_HUB_OFFLINE`` set the network isn't tried.
     """
     kept = paths.cache() / "github" / repository / revision / path
+    record = kept.with_name(f"{kept.name}.sha256")
+    what = f"{path} of github.com/{repository} at {revision[:8]}"
     if kept.is_file():
-        return kept
-    try:
-        if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-            raise OSError("HF_HUB_OFFLINE is set")
+        found = hashlib.sha256(kept.read_bytes()).hexdigest()
+        known = sha256 or (record.read_text().strip() if record.is_file() else "")
+        remedy = f"Remove {kept}: the next call fetches it again."
+    else:
         url = f"{HOST}/{repository}/{revision}/{urllib.parse.quote(path)}"
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as reply:
-            content = reply.read()
-    except (OSError, urllib.error.URLError) as error:
-        raise DataError(
-            f"{path} of github.com/{repository} at {revision[:8]}",
-            str(error) or type(error).__name__,
-            "Give the folder that holds its files as 'source', or check the network.",
-        ) from None
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as partial:
-        partial.write(content)
-    os.replace(partial.name, kept)
+        try:
+            content = hub.get(url, what, TIMEOUT)
+        except Exception as error:  # the client raises many kinds for the one thing
+            raise DataError(
+                what,
+                hub.reason(error),
+                "Give the folder that holds its files as 'source', or check the network.",
+            ) from None
+        found, known = hashlib.sha256(content).hexdigest(), sha256
+        remedy = (
+            "Something between here and github.com changes files: try another network, or "
+            "give the folder that holds them as 'source'."
+        )
+    if known and found != known:
+        raise DataError(f"{what} with sha256 {known}", f"one with {found}", remedy)
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with atomic.replacing(kept) as partial:
+            partial.write_bytes(content)
+    if not known:
+        with atomic.replacing(record) as partial:
+            partial.write_text(found)
     return kept

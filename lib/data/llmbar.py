@@ -20,6 +20,13 @@ from lib.errors import DataError, unknown
 REPOSITORY = "princeton-nlp/LLMBar"
 REVISION = "900616bff90b6c6c8e1681f7d079250637c55992"
 PARTS = ("Natural", "Neighbor", "GPTInst", "GPTOut", "Manual")
+# Of the published files; GPTInst's could not be had.
+SHA256 = {
+    "Natural": "f7127b7aa78104cb8e03a2b1b3ac0077e95b125714dd441a8ee63666145a3375",
+    "Neighbor": "6712c7eda6342602e0bc7c06c282fa95e2110d4e741a284026a62d937f9780a0",
+    "GPTOut": "1ff56e520d7607750a9866a3be0f5b850392ca4477a1f69d80f32bd3e310f561",
+    "Manual": "0d9598769a39cdbbd265778c37e49939d41d5f76dcfb17bd75dcfa07516d3837",
+}
 WHOLE = True
 SPLITS = ("test",)
 CRITERION = "instruction-following"
@@ -76,7 +83,8 @@ def load(name: str, part: str | None, *, split: str = "test", source: str | None
 
 def _path(part: str, source: str | None, required: bool) -> Path | None:
     if source is None:
-        return github.fetch(REPOSITORY, REVISION, f"{published(part)}.json")
+        path = f"{published(part)}.json"
+        return github.fetch(REPOSITORY, REVISION, path, SHA256.get(part, ""))
     look = sources.require if required else sources.find
     return look(source, part, published(part), published(part).removeprefix("Dataset/LLMBar/"))
 

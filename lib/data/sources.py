@@ -8,11 +8,14 @@ import io
 import json
 import lzma
 import re
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from lib import hub
 from lib.errors import DataError, readable, unreadable
 
 READABLE = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".json.gz", ".csv", ".csv.gz", ".parquet")
@@ -249,6 +252,20 @@ def _unreadable(text: str) -> int:
 def from_hub(repository: str, *, revision: str, split: str, **options) -> Iterator[dict]:
     """Rows of a split on the hub at a pinned revision, from the local cache where it has it.
 
+    Its files are fetched first and ``datasets`` reads them from their folder: asked by
+    name, it takes any revision that it has at hand where the hub can't be reached.
+
+    Parameters
+    ----------
+    repository
+        ``owner/name``.
+    revision
+        A commit's full hash.
+    split
+        As the repository names it.
+    options
+        ``data_dir`` or ``data_files``, as in ``datasets.load_dataset``: a part of the files.
+
     Raises
     ------
     DataError
@@ -256,13 +273,42 @@ def from_hub(repository: str, *, revision: str, split: str, **options) -> Iterat
     """
     import datasets
 
-    asked = ", ".join([f"split {split!r}", *(f"{k} {v!r}" for k, v in options.items())])
+    folder = hub.snapshot(
+        repository,
+        kind="dataset",
+        revision=revision,
+        first="README.md",
+        choose=lambda sizes, fetch: [path for path in sizes if _is_part(path, **options)],
+    )
     try:
-        yield from datasets.load_dataset(repository, split=split, revision=revision, **options)
-    except Exception as error:  # the hub's client raises many kinds for the one thing
-        reason = str(error).strip().splitlines()
+        with _without_bars(datasets):
+            rows = datasets.load_dataset(str(folder), split=split, **options)
+    except Exception as error:  # it raises many kinds for the one thing
+        asked = ", ".join([f"split {split!r}", *(f"{k} {v!r}" for k, v in options.items())])
         raise DataError(
             f"{repository} ({asked}, revision {revision[:8]}) from the hub",
-            reason[0][:200] if reason else type(error).__name__,
-            "Give the folder that holds its files as 'source', or check the network.",
+            hub.said(error),
+            f"Remove {folder} where it is damaged, to fetch it again; or give the folder that "
+            "holds its files as 'source'.",
         ) from None
+    yield from rows
+
+
+def _is_part(path: str, data_dir: str = "", data_files: str = "") -> bool:
+    if path in ("README.md", "dataset_infos.json"):  # they say which file is of which split
+        return True
+    within = path == data_files if data_files else path.startswith(f"{data_dir}/" * bool(data_dir))
+    return within and path.endswith(READABLE)
+
+
+@contextmanager
+def _without_bars(datasets) -> Iterator[None]:
+    """Where nobody watches a terminal, no progress bars."""
+    shown = sys.stderr.isatty() or datasets.are_progress_bars_disabled()
+    if not shown:
+        datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not shown:
+            datasets.enable_progress_bars()

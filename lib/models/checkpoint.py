@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors import safe_open
 
+from lib import hub
 from lib.errors import ModelError, readable
 from lib.models import backbone as backbones
 from lib.models import files
@@ -177,30 +179,45 @@ def open_checkpoint(folder: Path, name: str) -> Checkpoint:
 def download(name: str, revision: str | None = None) -> Path:
     """The folder of a hub id: fetched, or as it lies in the hub's cache.
 
+    Of the weights only those that are read, by the rule of ``lib.models.files``.
+
     Raises
     ------
     ModelError
-        When it can be had from neither.
+        When it can be had from neither, or has no weights that are read here.
     """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import RevisionResolutionError
+    return hub.snapshot(name, revision=revision, first=files.CONFIG, choose=partial(_wanted, name))
 
-    try:
-        folder = snapshot_download(
-            name,
-            revision=revision,
-            allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"],
-            ignore_patterns=["*/*"],
-        )
-    except (OSError, ValueError, RevisionResolutionError) as error:
-        at = f" at revision {revision}" if revision else ""
+
+def _wanted(name: str, sizes: Mapping[str, int], fetch: Callable[[str], Path]) -> Collection[str]:
+    """The paths of a released model's repository that loading reads."""
+    top = sorted(path for path in sizes if "/" not in path)
+    if files.ADAPTER in top:
+        return [files.ADAPTER]
+    if files.CONFIG not in top:
         raise ModelError(
-            f"the model {name}{at}, as a folder or on the hub",
-            f"no such folder, and {_first_line(error)}",
-            "Check its name; fetch it where there is a network (hf download NAME) and give "
-            "the folder; for a gated model, accept its terms and log in first.",
-        ) from None
-    return Path(folder)
+            f"{files.CONFIG} of {name} on the hub",
+            _listed(top) if top else "no files",
+            "Name the repository of a released model in transformers' layout.",
+        )
+    config = files.read(fetch(files.CONFIG).parent, files.CONFIG, name)
+    weights = {path for path in top if path.endswith(".safetensors")}
+    pickled = [path for path in top if path.endswith((".bin", ".pt", ".pth"))]
+    if pickled and not weights:
+        raise ModelError(
+            f"weights of {name} as safetensors",
+            f"only {_listed(pickled)}, a pickle, which can run code when it is opened",
+            "Convert it to safetensors where you trust it and give the folder, or ask its "
+            "authors to publish safetensors.",
+        )
+    present = [file for file in (files.WEIGHTS, files.INDEX) if file in top]
+    chosen = config.get("transformers_weights") or (present or [files.WEIGHTS])[0]
+    if chosen.endswith(".index.json"):
+        listed = files.read(fetch(chosen).parent, chosen, name).get("weight_map", {})
+        weights &= set(listed.values())
+    elif chosen in weights:
+        weights = {chosen}
+    return weights | {path for path in top if path.endswith((".json", ".jinja", ".model", ".txt"))}
 
 
 def load_config(checkpoint: Checkpoint):

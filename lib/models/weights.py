@@ -14,7 +14,7 @@ from safetensors import safe_open
 
 from lib import paths
 from lib.errors import ModelError
-from lib.models import EMBEDDED, HUB_ID, armorm, backbone, classifier, frozen
+from lib.models import EMBEDDED, HUB_ID, armorm, backbone, classifier, files, frozen
 from lib.models.checkpoint import Checkpoint, is_folder, open_checkpoint
 
 NORM = "norm.weight"
@@ -77,12 +77,10 @@ def _frozen(folder: Path) -> HeadWeights:
 
 
 def _cached(name: str) -> Path | None:
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import try_to_load_from_cache
 
-    try:
-        return Path(snapshot_download(name, local_files_only=True))
-    except (OSError, ValueError):
-        return None
+    kept = try_to_load_from_cache(name, files.CONFIG)
+    return Path(kept).parent if isinstance(kept, str) else None
 
 
 def _released(checkpoint: Checkpoint) -> HeadWeights:

@@ -246,36 +246,3 @@ def test_a_required_file_that_is_missing_is_named_with_what_is_there(tmp_path):
         sources.require(tmp_path, "test")
     with pytest.raises(DataError, match=r"no folder at .*'source'"):
         sources.require(tmp_path / "nowhere", "test")
-
-
-def test_the_hub_out_of_reach_names_what_was_asked_for_and_the_way_out(monkeypatch):
-    import datasets
-
-    def refuse(*args, **options):
-        raise ConnectionError("Couldn't reach the hub\nwith a second line")
-
-    monkeypatch.setattr(datasets, "load_dataset", refuse)
-    with pytest.raises(DataError) as caught:
-        list(sources.from_hub("a/b", revision="0123456789", split="test", data_dir="part"))
-    assert "a/b (split 'test', data_dir 'part', revision 01234567)" in caught.value.needed
-    assert caught.value.found == "Couldn't reach the hub"
-    assert "'source'" in caught.value.remedy
-
-
-def test_the_hub_is_asked_for_the_pinned_revision_and_the_part(monkeypatch):
-    import datasets
-
-    from lib.data import hh_rlhf, load_items
-
-    asked = []
-
-    def answer(repository, **options):
-        asked.append((repository, options))
-        pair = "\n\nHuman: q\n\nAssistant: "
-        return [{"chosen": pair + "a", "rejected": pair + "b"}]
-
-    monkeypatch.setattr(datasets, "load_dataset", answer)
-    items = load_items("hh-rlhf/helpful-base", split="train")
-    wanted = {"split": "train", "revision": hh_rlhf.REVISION, "data_dir": "helpful-base"}
-    assert asked == [("Anthropic/hh-rlhf", wanted)]
-    assert len(items) == 1
