@@ -1,6 +1,6 @@
 # make book: build the site.  make test: every check.  make fast: the quick ones.
 # make audit MODEL=… DATASETS="…": add a model's pages and scorecard to the book.
-#   SOURCE=folder of the files  LIMIT=items of each  SEED=  DTYPE=  DEVICE=  YES=1 (hours, too)
+#   SOURCE=folder of the files  LIMIT=items of each  SEED=  DTYPE=  DEVICE=  DATE=  YES=1 (hours, too)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ CORES ?= 2
 export HF_HUB_DISABLE_TELEMETRY = 1
 
 # Values reach the shell through the environment, as they were typed: nothing expands them.
-GIVEN := MODEL DATASETS SOURCE LIMIT SEED DTYPE DEVICE
+GIVEN := MODEL DATASETS SOURCE LIMIT SEED DTYPE DEVICE DATE
 unexport $(GIVEN) YES
 $(foreach name,$(GIVEN),$(eval export AUDIT_$(name) := $$(value $(name))))
 
@@ -20,7 +20,7 @@ book: $(VENV)/.ready
 audit: $(VENV)/.ready
 	@$(BIN)/python -m lib audit --model "$$AUDIT_MODEL" --datasets "$$AUDIT_DATASETS" \
 	  --source "$$AUDIT_SOURCE" --limit "$$AUDIT_LIMIT" --seed "$$AUDIT_SEED" \
-	  --dtype "$$AUDIT_DTYPE" --device "$$AUDIT_DEVICE" --cores $(CORES) $(if $(filter 1 yes true,$(value YES)),--yes)
+	  --dtype "$$AUDIT_DTYPE" --device "$$AUDIT_DEVICE" --date "$$AUDIT_DATE" --cores $(CORES) $(if $(filter 1 yes true,$(value YES)),--yes)
 
 test: $(VENV)/.ready browser lint
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q

@@ -138,6 +138,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _machine(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", default="", help="cpu, cuda, …; a GPU if there is one")
     command.add_argument("--dtype", default="", help="float32, bfloat16 or float16")
+    command.add_argument("--date", default="", help="that a template writes as today's")
     command.add_argument("--yes", action="store_true", help="start even if it takes hours")
 
 
@@ -239,7 +240,9 @@ def _extract(options) -> None:
 def _model(options, device: str | None = None):
     from lib.models import load_model
 
-    return load_model(options.model, device=device or None, dtype=options.dtype or None)
+    return load_model(
+        options.model, device=device or None, dtype=options.dtype or None, date=options.date or None
+    )
 
 
 def _announce(options, model, items, held_out: bool) -> None:
@@ -297,6 +300,7 @@ def _audit(options) -> None:
         seed=options.seed,
         dtype=options.dtype,
         device=options.device,
+        date=options.date,
         yes=options.yes,
         cores=options.cores,
     )

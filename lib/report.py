@@ -102,7 +102,9 @@ class Page:
         if self._model is None:
             from lib.models import load_model
 
-            given = {name: self.parameters.get(name) or None for name in ("device", "dtype")}
+            given = {
+                name: self.parameters.get(name) or None for name in ("device", "dtype", "date")
+            }
             self._model = load_model(self.parameters["model"], **given)
         return self._model
 

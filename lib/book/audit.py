@@ -40,6 +40,7 @@ def audit(
     seed: int = 0,
     dtype: str = "",
     device: str = "",
+    date: str = "",
     yes: bool = False,
     cores: int = 2,
 ) -> Path:
@@ -55,8 +56,8 @@ def audit(
         See above; empty for the hub.
     limit, seed
         Items of each dataset, 0 for all, and the seed of that sample.
-    dtype, device
-        Of the model; empty for float32 on a GPU where there is one.
+    dtype, device, date
+        Of the model, as for ``load_model``; empty for float32 on a GPU where there is one.
     yes
         Start even if it takes hours.
     cores
@@ -80,7 +81,7 @@ def audit(
     if limit < 0:
         raise ParameterError("a limit of 0 (all) or more", str(limit), "Leave it out for all.")
     name = model_name(model)
-    asked = {"limit": limit, "seed": seed, "dtype": dtype, "device": device}
+    asked = {"limit": limit, "seed": seed, "dtype": dtype, "device": device, "date": date}
     options = {key: value for key, value in asked.items() if value}
     found = [located(dataset, source) for dataset in dict.fromkeys(datasets)]
     plan.check({"model": name, "datasets": [{**dataset, **options} for dataset in found]})
@@ -175,6 +176,7 @@ def _tried(
         str(folder.absolute()) if model_name(model) != model else model,
         dtype=options.get("dtype"),
         device=options.get("device"),
+        date=options.get("date"),
     )
     ahead = [items for items in loaded if not is_stored(known, items)]
     found = applies.of_model(known), [estimate(known, items) for items in ahead]

@@ -16,7 +16,15 @@ from lib.errors import ParameterError
 
 COMMITTED = "committed"
 # What an entry that doesn't name it means.
-UNSAID = {"source": "", "limit": 0, "seed": 0, "order": "sample", "dtype": "", "device": ""}
+UNSAID = {
+    "source": "",
+    "limit": 0,
+    "seed": 0,
+    "order": "sample",
+    "dtype": "",
+    "device": "",
+    "date": "",
+}
 OF_THE_RUN = {key: value for key, value in UNSAID.items() if key != "source"} | {"parts": 1}
 
 

@@ -22,7 +22,7 @@
       - notebook: compare
 
 Other keys of a dataset go to extraction: ``source``, ``limit``, ``seed``, ``order``, which
-the pages get too, and ``dtype``, ``device``. A page for the model gets those two as well, as
+the pages get too, and ``dtype``, ``device``, ``date``. A page for the model gets those as well, as
 the first of the model's datasets has them that has any. A notebook under ``once`` or
 ``pages`` gets the runs of its datasets: as ``runs`` when it declares that, else as ``run`` of
 its only one; without any it uses its defaults. ``datasets: all`` names every dataset of the
@@ -63,7 +63,7 @@ ORDERS = ("sample", "head")
 DTYPES = ("", "float32", "bfloat16", "float16")
 NAMED = ("name", "model", "notebook")
 LOADING = ("source", "limit", "seed", "order")
-EXTRACTING = ("dtype", "device")
+EXTRACTING = ("dtype", "device", "date")
 RESULTS = "book/results"
 MEASUREMENTS = "bench/results"
 LAST = "status"  # the notebook that tells of all other pages
@@ -440,7 +440,9 @@ def _run(model: str, dataset: Mapping[str, Any]) -> RunPlan:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, and refuses a key that is there twice, whose first value would be lost."""
+    """Safe; a date stays text; a key that is there twice, whose first value would be lost, is
+    refused.
+    """
 
     def compose_mapping_node(self, anchor):
         node = super().compose_mapping_node(anchor)
@@ -451,10 +453,16 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in each if not tag.endswith(":timestamp")]
+    for first, each in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def _values(dataset: Mapping[str, Any], where: str) -> None:
     """Check what a dataset says of loading and extraction."""
     of = f"for {dataset['name']} in {where}"
-    for key in ("source", "device"):
+    for key in ("source", "device", "date"):
         _text(dataset, key, where)
     for key, known in (("order", ORDERS), ("dtype", DTYPES)):
         _text(dataset, key, where)

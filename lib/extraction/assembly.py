@@ -73,6 +73,7 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
                     "dtype": manifest["dtype"],
                     "device": manifest["device"],
                     **manifest[stores.DECIDED],
+                    **({"date": model.format.date} if model.format.date else {}),
                     **halved,
                 },
                 "versions": {**manifest["versions"], "safetensors": safetensors.__version__},

@@ -253,7 +253,7 @@ def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) ->
     weights = next(model.backbone.parameters())
     return {
         "items": items.fingerprint,
-        **{part: fingerprint[part] for part in ("backbone", "tokenizer", "template")},
+        **{part: digest for part, digest in fingerprint.items() if part != "heads"},
         "dtype": str(weights.dtype).removeprefix("torch."),
         "device": weights.device.type,
         "versions": versions(),
@@ -264,11 +264,13 @@ def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) ->
 
 
 def versions() -> dict[str, str]:
-    """Of what computes the states."""
+    """Of what computes the states, and the tokens."""
+    import tokenizers
     import torch
     import transformers
 
-    return {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
+    found = {module.__name__: module.__version__ for module in (torch, transformers, tokenizers)}
+    return found | {"torch": found["torch"].split("+")[0]}
 
 
 def _digest(manifest: dict) -> str:

@@ -33,6 +33,7 @@ def load_model(
     heads: Sequence[str] | None = None,
     revision: str | None = None,
     device_map: str | Mapping | None = None,
+    date: str | None = None,
 ) -> RewardModel:
     """Load a reward model.
 
@@ -52,11 +53,14 @@ def load_model(
     device_map
         Spreads a released model over several GPUs (``"auto"``, ``"balanced"``, or a
         mapping of module names, as in transformers), in place of ``device``.
+    date
+        What a chat template that writes today's date writes in its place, as
+        ``"2024-07-26"``, which it is by default: else tokens would change from day to day.
 
     Raises
     ------
     ModelError
-        For an unknown name, dtype or device, an option that doesn't apply, or weights that
+        For an unknown name, dtype, device or date, an option that doesn't apply, or weights that
         are missing, unexpected, damaged or not finite.
     """
     name = str(name)
@@ -67,12 +71,10 @@ def load_model(
     device, resolved = resolve(device, dtype)
     folder = Path(name)
     options = {"heads": heads, "revision": revision, "device_map": device_map}
-    if name in EMBEDDED:
+    if name in EMBEDDED or frozen.is_folder_of_heads(folder):
         _refuse(options, name)
-        return frozen.load(name, paths.embedded(name), device=device, dtype=resolved)
-    if frozen.is_folder_of_heads(folder):
-        _refuse(options, name)
-        return frozen.load(name, folder, device=device, dtype=resolved)
+        place = paths.embedded(name) if name in EMBEDDED else folder
+        return frozen.load(name, place, device=device, dtype=resolved, date=date or None)
     if is_folder(folder):
         _refuse({"revision": revision}, name)
     elif HUB_ID.fullmatch(name):
@@ -81,7 +83,8 @@ def load_model(
         raise unknown("model, or a folder or hub id of one", name, EMBEDDED, ModelError)
     checkpoint = open_checkpoint(folder, name)
     kind = armorm if armorm.is_armorm(checkpoint) else classifier
-    return kind.load(checkpoint, dtype=resolved, device_map=device_map or {"": device}, heads=heads)
+    placed = device_map or {"": device}
+    return kind.load(checkpoint, dtype=resolved, device_map=placed, heads=heads, date=date or None)
 
 
 def _refuse(options: Mapping, name: str) -> None:

@@ -94,13 +94,13 @@ class ArmoRM:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Digests of ``backbone``, ``tokenizer``, ``template`` and ``heads``."""
+        """See ``lib.models.base.RewardModel``."""
         digest = hashlib.sha256(repr(list(self.heads)).encode())
         digest.update(f"{self.gate.logit_scale} {self.gate.temperature}".encode())
         for array in (self.weight, self.transform, *sum(self.gate.layers, ())):
             digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
         return {
-            "backbone": backbones.fingerprint(self.backbone),
+            **backbones.fingerprint(self.backbone),
             **self.format.fingerprint,
             "heads": digest.hexdigest()[:16],
         }
@@ -117,6 +117,7 @@ def load(
     dtype: torch.dtype,
     device_map: str | Mapping,
     heads: Sequence[str] | None = None,
+    date: str | None = None,
 ) -> ArmoRM:
     """Load a checkpoint of this layout.
 
@@ -126,6 +127,8 @@ def load(
         Opened.
     dtype, device_map
         See ``lib.models.checkpoint.load_backbone``.
+    date
+        See ``lib.models.prompt.PromptFormat``.
     heads
         Names, where the user gives them.
 
@@ -139,7 +142,7 @@ def load(
     name = checkpoint.name
     weight, transform, gate = _head(checkpoint)
     named = names.named(len(weight), model=name, given=heads, labels=checkpoint.labels, armorm=True)
-    format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name)
+    format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name, date=date)
     _check_template(format)
     keys = {key for key in checkpoint.files if key.startswith(PREFIXES)}
     backbone = checkpoints.load_backbone(checkpoint, keys, dtype=dtype, device_map=device_map)

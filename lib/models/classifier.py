@@ -65,10 +65,10 @@ class Classifier:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Digests of ``backbone``, ``tokenizer``, ``template`` and ``heads``."""
+        """See ``lib.models.base.RewardModel``."""
         heads = self.weight.tobytes() + self.bias.tobytes() + repr(list(self.heads)).encode()
         return {
-            "backbone": backbones.fingerprint(self.backbone),
+            **backbones.fingerprint(self.backbone),
             **self.format.fingerprint,
             "heads": hashlib.sha256(heads).hexdigest()[:16],
         }
@@ -80,6 +80,7 @@ def load(
     dtype: torch.dtype,
     device_map: str | Mapping,
     heads: Sequence[str] | None = None,
+    date: str | None = None,
 ) -> Classifier:
     """Load a sequence classifier.
 
@@ -89,6 +90,8 @@ def load(
         Opened.
     dtype, device_map
         See ``lib.models.checkpoint.load_backbone``.
+    date
+        See ``lib.models.prompt.PromptFormat``.
     heads
         Names, where the user gives them; they also say that each output is a reward, which
         two outputs of an ordinary classifier aren't.
@@ -108,7 +111,7 @@ def load(
     if heads is None:
         _check_rewards(checkpoint, len(weight))
     named = names.named(len(weight), model=name, given=heads, labels=checkpoint.labels)
-    format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name)
+    format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name, date=date)
     backbone = checkpoints.load_backbone(checkpoint, keys, dtype=dtype, device_map=device_map)
     text = config.get_text_config()
     features = getattr(text, "word_embed_proj_dim", text.hidden_size)  # OPT projects states

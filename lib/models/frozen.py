@@ -89,14 +89,14 @@ class FrozenHeads:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Digests of ``backbone``, ``tokenizer``, ``template`` and ``heads``."""
+        """See ``lib.models.base.RewardModel``."""
         digest = hashlib.sha256(repr(list(self.heads)).encode())
         for name, array in sorted(
             tensors(self.weight, self.bias, self.transform, self.gate).items()
         ):
             digest.update(f"{name} {array.shape}".encode() + array.tobytes())
         return {
-            "backbone": backbones.fingerprint(self.backbone),
+            **backbones.fingerprint(self.backbone),
             **self.format.fingerprint,
             "heads": digest.hexdigest()[:16],
         }
@@ -129,7 +129,14 @@ def is_folder_of_heads(folder: Path) -> bool:
     return is_folder(folder) and is_file(folder / CARD)
 
 
-def load(name: str, folder: Path, *, device: str = "cpu", dtype=torch.float32) -> FrozenHeads:
+def load(
+    name: str,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    date: str | None = None,
+) -> FrozenHeads:
     """Load heads from a folder, on the embedded backbone.
 
     Raises
@@ -147,7 +154,7 @@ def load(name: str, folder: Path, *, device: str = "cpu", dtype=torch.float32) -
         name=name,
         heads=parts.heads,
         backbone=backbone,
-        format=PromptFormat(tokenizer, name, backbones.END_OF_TURN),
+        format=PromptFormat(tokenizer, name, backbones.END_OF_TURN, date),
         weight=parts.weight,
         bias=parts.bias,
         trained_on=frozenset().union(*seen.values()),

@@ -15,8 +15,11 @@ doesn't promise that, whole texts are tokenised: the tokens are the same either 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date, datetime
 from itertools import chain
 
 import numpy as np
@@ -27,7 +30,33 @@ CHUNK_TEXTS = 2048  # tokenised in one call, which bounds the memory that a call
 
 EXAMPLE = [{"role": "user", "content": "What is the capital of France?"}]
 EXAMPLE_RESPONSE = "Paris is the capital of France."
+CLOCK = "strftime_now"  # a template's word for today's date
+RANDOM = {"|random", "lipsum"}
+DATE = "2024-07-26"  # that Llama 3.1's template falls back to
 PROBE = "Naïve café,\r\n\tx  = 1234567;  don't STOP\u00a0— 東京 🙂 İ ﬁ e\u0301 <|im_end|>\n\n\n"
+
+
+# What tells ways to tokenise apart: turns of all kinds, odd characters and space, and a text
+# that is longer than where most tokenizers cut.
+PROBES = (
+    (EXAMPLE, [EXAMPLE_RESPONSE]),
+    ([{"role": "user", "content": PROBE}], [PROBE, f" {PROBE} ", PROBE[::-1]]),
+    (
+        [
+            {"role": "system", "content": "You are terse."},
+            *EXAMPLE,
+            {"role": "assistant", "content": EXAMPLE_RESPONSE},
+            {"role": "user", "content": "\n  And of Spain? "},
+        ],
+        ["Madrid.", "- Madrid\n\n```python\ndef f():\n\treturn 'x'\n```\n"],
+    ),
+    ([{"role": "system", "content": ""}, *EXAMPLE], [EXAMPLE_RESPONSE]),
+    ([*EXAMPLE, *EXAMPLE], [EXAMPLE_RESPONSE]),
+    ([{"role": "assistant", "content": "Hello!"}, *EXAMPLE], [EXAMPLE_RESPONSE]),
+    ([{"role": "tool", "content": "4"}], ["Four."]),
+    ([{"role": "user", "content": " ".join(map(str, range(0, 70_000, 7)))}], ["Numbers."]),
+)
+SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
 class RenderError(ValueError):
@@ -74,15 +103,26 @@ class PromptFormat:
     end_of_turn
         The token at which a response ends, and whose state is read; what the template
         writes after it is left out. ``None`` reads the very last token of the template.
+    date
+        What a template that writes today's date writes in its place, as ``2024-07-26``;
+        ``DATE`` when ``None``.
+
+    Attributes
+    ----------
+    date
+        That date; empty for a template that asks for none.
 
     Raises
     ------
     ModelError
         Without a chat template, with one that can't render a question and its answer (a
-        syntax error in it), or when the tokens would start with two BOS.
+        syntax error in it) or draws at random, when the tokens would start with two BOS, or
+        for a date that is none.
     """
 
-    def __init__(self, tokenizer, name: str, end_of_turn: str | None = None):
+    def __init__(
+        self, tokenizer, name: str, end_of_turn: str | None = None, date: str | None = None
+    ):
         if not getattr(tokenizer, "chat_template", None):
             raise ModelError(
                 f"a chat template on the tokenizer of {name}",
@@ -90,6 +130,16 @@ class PromptFormat:
                 "Set tokenizer.chat_template to the template it was trained with, or save "
                 "it as chat_template.jinja beside the tokenizer.",
             )
+        day = _day(DATE if date is None else date)
+        asked = _asked_for(tokenizer)
+        if drawn := sorted(asked & RANDOM):
+            raise ModelError(
+                f"a chat template of {name} that writes the same each time",
+                f"one that draws at random ({', '.join(drawn)})",
+                "Give the tokenizer a template without it.",
+            )
+        self.date = day.date().isoformat() if CLOCK in asked else ""
+        self._clock = {CLOCK: day.strftime} if self.date else {}
         self.tokenizer = tokenizer
         self.name = name
         self.end_of_turn = None
@@ -233,14 +283,16 @@ class PromptFormat:
         tokenizer = self.tokenizer
 
         def apply(turns: list[dict], header: bool) -> str:
-            return tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=header
-            )
+            with _set(tokenizer, self._clock):
+                return tokenizer.apply_chat_template(
+                    turns, tokenize=False, add_generation_prompt=header
+                )
 
         compiled = _compiled(tokenizer)
         if compiled is None:
             return apply
         variables = {"tools": None, "documents": None, **tokenizer.special_tokens_map}
+        variables |= self._clock
 
         def write(turns: list[dict], header: bool) -> str:
             if not turns or not all(map(_is_plain, turns)):
@@ -322,25 +374,49 @@ class PromptFormat:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Digests of the tokenizer and of the template, 16 hex digits each.
+        """Digests of ``tokenizer``, ``template`` and ``tokens``, 16 hex digits each.
 
-        The tokenizer is told by its vocabulary and by what it makes of ``PROBE``: how a
-        version of a library writes it down must not matter.
+        The tokenizer is told by its vocabulary and its special and added tokens: how a
+        version of a library writes them down must not matter. The template is told by its
+        text, with the date that it writes and the token that is read; the tokens are those
+        of ``PROBES``, as ``encode`` gives them.
         """
-        vocabulary = hashlib.sha256()
+        vocabulary, tokens = hashlib.sha256(), hashlib.sha256()
         for token, number in sorted(self.tokenizer.get_vocab().items()):
             vocabulary.update(f"{number} {token}\0".encode())
-        vocabulary.update(self.tokenize(PROBE).tobytes())
-        template = f"{self.tokenizer.chat_template}\0{self.end_of_turn}"
+        special = [getattr(self.tokenizer, f"{name}_token", None) for name in SPECIAL]
+        added = [
+            (n, t.content, t.lstrip, t.rstrip, t.single_word, t.normalized, t.special)
+            for n, t in sorted(getattr(self.tokenizer, "added_tokens_decoder", {}).items())
+        ]
+        vocabulary.update(repr((special, added)).encode())
+        for prompt, responses in PROBES:
+            try:
+                item = self.encode(prompt, responses)
+            except (RenderError, ModelError):
+                tokens.update(b"refused\0")
+                continue
+            tokens.update(f"{item.n_prompt} {item.n_shared} {item.gate_at}\0".encode())
+            for ids in item.sequences:
+                tokens.update(f"{len(ids)}\0".encode() + ids.tobytes())
+        template = f"{self.tokenizer.chat_template}\0{self.end_of_turn}\0{self.date}"
         return {
             "tokenizer": vocabulary.hexdigest()[:16],
             "template": hashlib.sha256(template.encode()).hexdigest()[:16],
+            "tokens": tokens.hexdigest()[:16],
         }
 
     @property
     def example(self) -> str:
         """A fixed conversation as this format renders it, for the provenance page."""
         return self.render(EXAMPLE, EXAMPLE_RESPONSE)
+
+
+def _day(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(f"{date.fromisoformat(text)}")
+    except (TypeError, ValueError):
+        raise ModelError(f"a date such as {DATE}", repr(text), "Write year-month-day.") from None
 
 
 def _answer(response: str) -> dict[str, str]:
@@ -379,6 +455,35 @@ def _compiled(tokenizer):
         return _compile_jinja_template(tokenizer.get_chat_template())
     except Exception:  # a broken template: apply_chat_template says so for each item
         return None
+
+
+@contextmanager
+def _set(tokenizer, names: Mapping) -> Iterator[None]:
+    """Let its template mean these by names of transformers' own inside: no option does."""
+    if not names:
+        yield
+        return
+    from transformers.utils.chat_template_utils import _compile_jinja_template
+
+    known = _compile_jinja_template(tokenizer.get_chat_template()).globals
+    before = {name: known[name] for name in names}
+    known.update(names)
+    try:
+        yield
+    finally:
+        known.update(before)
+
+
+def _asked_for(tokenizer) -> set[str]:
+    """Variables and filters that its template uses; of one that isn't parsed, the clock alone."""
+    from jinja2 import nodes
+
+    compiled = _compiled(tokenizer)
+    if compiled is None:
+        return {CLOCK} & set(re.findall(r"\w+", str(tokenizer.chat_template)))
+    tree = compiled.environment.parse(tokenizer.get_chat_template())
+    names = {node.name for node in tree.find_all(nodes.Name) if node.ctx == "load"}
+    return names | {f"|{node.name}" for node in tree.find_all(nodes.Filter)}
 
 
 def _is_plain(turn: dict) -> bool:

@@ -114,7 +114,8 @@ def test_a_run_says_what_it_was_made_from(run, tiny_model, items):
     assert run.attrs["dataset"] == "made-up"
     assert run.attrs["items"] == items.fingerprint
     assert run.attrs["fingerprint"] == tiny_model.fingerprint
-    assert set(tiny_model.fingerprint) == {"backbone", "tokenizer", "template", "heads"}
+    parts = {"backbone", "configuration", "tokenizer", "template", "tokens", "heads"}
+    assert set(tiny_model.fingerprint) == parts
     assert run.attrs["dropped"] == {"empty": 3}
     assert run.attrs["about"] == {"licence": "MIT", "origin": "this test"}
     assert run.attrs["extraction"] == {
@@ -123,7 +124,12 @@ def test_a_run_says_what_it_was_made_from(run, tiny_model, items):
         "packing": "trees",
         "attention": "branching",
     }
-    assert set(run.attrs["versions"]) == {"torch", "transformers", "safetensors"}
+    assert set(run.attrs["versions"]) == {
+        "torch",
+        "transformers",
+        "tokenizers",
+        "safetensors",
+    }
     assert "capital of France" in run.attrs["template_example"]
     json.dumps(run.attrs)  # plain JSON
 
@@ -664,6 +670,7 @@ def test_a_shard_is_encoded_when_its_turn_comes_and_by_nobody_else(
     monkeypatch.setattr(
         "lib.extraction.parity.objection", lambda *_: ""
     )  # which would start something too
+    monkeypatch.setattr("lib.models.prompt.PROBES", ())  # which the model's name encodes
     monkeypatch.setattr(
         forwards, "start", lambda *args, **more: started.append(len(asked)) or start(*args, **more)
     )

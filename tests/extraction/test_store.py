@@ -283,8 +283,10 @@ def test_the_manifest_identifies_model_items_and_way_and_holds_no_time(tiny_mode
     assert set(manifest) == {
         "items",
         "backbone",
+        "configuration",
         "tokenizer",
         "template",
+        "tokens",
         "dtype",
         "device",
         "versions",
@@ -294,7 +296,7 @@ def test_the_manifest_identifies_model_items_and_way_and_holds_no_time(tiny_mode
         "decided",
     }
     assert manifest["decided"] == {"packing": "trees", "attention": "branching"}
-    assert set(manifest["versions"]) == {"torch", "transformers"}
+    assert set(manifest["versions"]) == {"torch", "transformers", "tokenizers"}
     assert manifest["items"] == made_up().fingerprint
     assert manifest["backbone"] == tiny_model.fingerprint["backbone"]
 
