@@ -138,7 +138,9 @@ def _pair(text: str) -> tuple[str, str]:
 def _machine(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", default="", help="cpu, cuda, …; a GPU if there is one")
     command.add_argument("--dtype", default="", help="float32, bfloat16 or float16")
-    command.add_argument("--date", default="", help="that a template writes as today's")
+    command.add_argument(
+        "--date", default="", help="that a chat template writes as today's; 2024-07-26 if unset"
+    )
     command.add_argument("--yes", action="store_true", help="start even if it takes hours")
 
 

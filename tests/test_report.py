@@ -85,8 +85,9 @@ def test_the_model_is_loaded_as_the_page_is_told(monkeypatch):
     monkeypatch.setattr("lib.models.load_model", lambda *args, **given: asked.append((args, given)))
     for more in ({}, {"dtype": "", "device": ""}, {"dtype": "bfloat16", "device": "cuda:1"}):
         _ = report.Page("model", {"model": "m", **more}).model
-    default = (("m",), {"device": None, "dtype": None})
-    assert asked == [default, default, (("m",), {"device": "cuda:1", "dtype": "bfloat16"})]
+    default = (("m",), {"device": None, "dtype": None, "date": None})
+    given = {"device": "cuda:1", "dtype": "bfloat16", "date": None}
+    assert asked == [default, default, (("m",), given)]
 
 
 HOSTILE = "<script>alert(1)</script></textarea>{{ x }}$$y$$\n---\n\u202eabc\x1b[31m"

@@ -6,10 +6,27 @@ import pandas as pd
 
 
 def takeaways(
-    heads: pd.DataFrame, cosines: pd.DataFrame, scores: pd.DataFrame, combined: pd.DataFrame
+    heads: pd.DataFrame,
+    cosines: pd.DataFrame,
+    scores: pd.DataFrame,
+    combined: pd.DataFrame,
+    date: str = "",
 ) -> list[str]:
-    """Heads and names, their weights, the weakest head of the card, the gate."""
-    return [*_names(heads), *_weights(heads, cosines), *_scores(scores), *_combined(combined)]
+    """Heads and names, their weights, the weakest head of the card, the gate.
+
+    And the ``date`` that the template writes, where it writes one.
+    """
+    told = [*_names(heads), *_weights(heads, cosines), *_scores(scores), *_combined(combined)]
+    return [*told, *_date(date)]
+
+
+def _date(date: str) -> list[str]:
+    if not date:
+        return []
+    return [
+        f"The chat template writes today's date; on these pages that is always {date}, so that "
+        "the same text gives the same tokens on any day. Another date can give other scores."
+    ]
 
 
 def _names(heads: pd.DataFrame) -> list[str]:

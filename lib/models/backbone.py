@@ -178,6 +178,8 @@ def weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
     """
 
     def digested(block: torch.Tensor) -> bytes:
+        if block.is_cuda:  # into pinned memory, which is ten times as fast
+            block = torch.empty_like(block, device="cpu", pin_memory=True).copy_(block)
         return hashlib.sha256(block.cpu().numpy()).digest()
 
     flat = {name: _bytes(tensor) for name, tensor in sorted(tensors.items())}
