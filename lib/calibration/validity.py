@@ -1,6 +1,6 @@
 """Validity: false verdicts, coverage, and whether power is what the page says it is.
 
-``judge``            win rates by prompt to p, interval, verdict and MDE, for all draws at once
+``judge``            win rates by prompt to p, interval and verdict, for all draws at once
 ``judge_published``  the published rule on gaps
 ``checks``           the rows
 
@@ -27,6 +27,15 @@ WITHIN = 0.05  # of the power that the page tells
 DESIGNS = ((1, 0.0), (6, 0.5))  # rows a prompt and their intra-class correlation
 ENOUGH = ((1_051, 1, 0.0), (613, 6, 0.5))  # prompts, rows, correlation: 1,051 and 3,678 rows
 JUST_BELOW, CLEAR = winrates.STRONG - 0.001, 0.74  # win rates: hardly not strong, clearly strong
+FLIPPED = (  # prompts by what is won less lost at each, and the family
+    ("30 prompts", [1] * 30, 1),
+    ("12 prompts", [1] * 12, 40),
+    ("100 prompts of 6, 30 of them level", [0] * 30 + [2] * 30 + [4] * 20 + [6] * 20, HEADS),
+    ("5 prompts", [1] * 5, 1),
+)
+MARGIN = (
+    0.02  # below .8, which the power is at an MDE: an interval that reached it would be undecided
+)
 STEP = 4_000_000  # cells of an array
 
 
@@ -38,7 +47,6 @@ class Judged:
     win_rate: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    mde: np.ndarray
 
 
 def judge(won: np.ndarray, per_prompt: int) -> Judged:
@@ -52,7 +60,8 @@ def judge(won: np.ndarray, per_prompt: int) -> Judged:
     totals = np.moveaxis(np.asarray(won, float), 1, 0)
     sizes = np.full(len(totals), float(per_prompt))
     interval = proportions.wilson(totals, sizes, 1 - ALPHA)
-    p = permutation.sign_flips(2 * totals - per_prompt)
+    net = 2 * totals - per_prompt
+    p = permutation.sign_flips(net)
     fields = {
         "p": p,
         "p_adjusted": permutation.holm(p),
@@ -61,14 +70,24 @@ def judge(won: np.ndarray, per_prompt: int) -> Judged:
         "high": interval.high,
     }
     table = pd.DataFrame({name: values.ravel() for name, values in fields.items()})
-    z = stats.norm.ppf(1 - ALPHA / (2 * p.shape[-1])) + stats.norm.ppf(winrates.POWER)
+    # the MDE enters no other verdict, and there are many draws
+    short = np.flatnonzero(
+        table["low"].ge(winrates.CHANCE[0]) & table["high"].le(winrates.CHANCE[1])
+    )
+    table["mde"] = np.nan
+    table.loc[short, "mde"] = stated(net.reshape(len(net), -1)[:, short], per_prompt, p.shape[-1])
     return Judged(
         winrates.verdicts(table, ALPHA).reshape(p.shape),
         interval.estimate,
         interval.low,
         interval.high,
-        z * interval.se,
     )
+
+
+def stated(net: np.ndarray, per_prompt: int, family: int) -> np.ndarray:
+    """The MDE that the page states of each column of wins less losses, shape (prompts, columns)."""
+    rows = len(net) * per_prompt
+    return permutation.departures(permutation.flips(net), rows, ALPHA / family, winrates.POWER)
 
 
 def judge_published(gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -89,6 +108,7 @@ def checks(draws: int, seed: int) -> list[dict]:
         *_false_verdicts(draws, seed),
         *_coverage(draws, seed),
         *_power(draws, seed),
+        *_detectable(draws, seed),
         *_strong(draws, seed),
         *_chance(draws, seed),
     ]
@@ -164,58 +184,20 @@ def _design(prompts: int, per_prompt: int) -> str:
 def _power(draws: int, seed: int) -> list[dict]:
     """One head that knows something among others that don't."""
     rows = []
-    alone = stats.norm.ppf(1 - ALPHA / (2 * HEADS))
     for (per_prompt, icc), prompts in zip(DESIGNS, (400, 200), strict=True):
         world = f"1 of {HEADS} heads; {_design(prompts, per_prompt)}"
         name = f"validity/power/{per_prompt}"
-        _, null = _tracked(draws, seed, name, prompts, per_prompt, icc, 0.5)
-        for rate in (0.55, 0.6, 0.65):
-            found, mde = _tracked(draws, seed, name, prompts, per_prompt, icc, rate)
-            se = mde / (alone + stats.norm.ppf(winrates.POWER))
-            told = float(stats.norm.cdf((rate - 0.5) / se - alone))
-            rows.append(
-                check(
-                    "a head tracks; power as its MDE implies",
-                    f"win rate {rate} in {world}",
-                    "power",
-                    found,
-                    at_least=max(told - WITHIN, 0.0),
-                    at_most=min(told + WITHIN, 1.0),
-                    note=f"power by the stated MDE of {mde:.3f}: {told:.2f}",
-                )
-            )
-        found, _ = _tracked(draws, seed, name, prompts, per_prompt, icc, 0.5 + null)
-        rows.append(
-            check(
-                "a head tracks, at the stated MDE",
-                f"win rate .5 + {null:.3f} in {world}",
-                "power",
-                found,
-                at_least=POWER - WITHIN,
-                at_most=POWER + WITHIN,
-            )
-        )
-        found, _ = _tracked(draws, seed, name, prompts, per_prompt, icc, 0.5 - null, ("inverted",))
-        rows.append(
-            check(
-                "a head is inverted, at the stated MDE",
-                f"win rate .5 − {null:.3f} in {world}",
-                "power",
-                found,
-                at_least=POWER - WITHIN,
-                at_most=POWER + WITHIN,
-            )
-        )
-        found, _ = _tracked(draws, seed, name, prompts, per_prompt, icc, CLEAR, ("strong",))
-        rows.append(
-            check(
-                "a head is strong (.65 or more)",
-                f"win rate {CLEAR} in {world}",
-                "power",
-                found,
-                at_least=POWER,
-            )
-        )
+        _, mde = _tracked(draws, seed, name, prompts, per_prompt, icc, 0.5)
+        near = {"at_least": POWER - WITHIN, "at_most": POWER + WITHIN}
+        cases = [
+            ("tracks, at the stated MDE", 0.5 + mde, f".5 + {mde:.3f}", ("strong", "tracks"), near),
+            ("is inverted, at the stated MDE", 0.5 - mde, f".5 − {mde:.3f}", ("inverted",), near),
+            ("is strong (.65 or more)", CLEAR, CLEAR, ("strong",), {"at_least": POWER}),
+        ]
+        for what, rate, told, verdicts, target in cases:
+            found, _ = _tracked(draws, seed, name, prompts, per_prompt, icc, rate, verdicts)
+            in_world = f"win rate {told} in {world}"
+            rows.append(check(f"a head {what}", in_world, "power", found, **target))
     return rows
 
 
@@ -230,8 +212,34 @@ def _tracked(
         others = wins(source, (part, prompts, HEADS - 1), per_prompt, 0.5, icc)
         judged = judge(np.concatenate([own, others], axis=2), per_prompt)
         found.append(np.isin(judged.verdict[:, 0], verdicts))
-        mde.append(judged.mde[:, 0])
+        mde.append(stated(2 * own[:, :, 0].T - per_prompt, per_prompt, HEADS))
     return np.concatenate(found), float(np.median(np.concatenate(mde)))
+
+
+def _detectable(draws: int, seed: int) -> list[dict]:
+    """Prompts go one way as often as the MDE says, sizes and ties as they are; none finds none.
+
+    The test is that of the table's smallest p, at α/m: Holm's later steps only find more.
+    """
+    rows = []
+    for name, sizes, family in FLIPPED:
+        sizes = np.asarray(sizes)
+        per_prompt = int(sizes.max())
+        (mde,) = stated(sizes[:, None], per_prompt, family)
+        said = 0.5 if np.isnan(mde) else mde
+        share = 0.5 + said * len(sizes) * per_prompt / sizes.sum()
+        source = generator(seed, f"validity/detectable/{name}")
+        sign = np.where(source.random((len(sizes), many(draws, 10_000))) < share, 1, -1)
+        found = permutation.sign_flips(sizes[:, None] * sign) < ALPHA / family
+        world = f"{name}, in a family of {family}"
+        if np.isnan(mde):
+            claim, target = "a head is found though no MDE is stated", {"at_most": 0.0}
+            world += "; all go one way"
+        else:
+            claim, target = "a head is found at the stated MDE", {"at_least": POWER - MARGIN}
+            world = f"win rate .5 + {mde:.3f}; {world}"
+        rows.append(check(claim, world, "power", found, **target))
+    return rows
 
 
 def _strong(draws: int, seed: int) -> list[dict]:
@@ -262,7 +270,7 @@ def _strong(draws: int, seed: int) -> list[dict]:
 
 
 def _chance(draws: int, seed: int) -> list[dict]:
-    """Chance is said where the interval lies inside a band of half-width .05.
+    """Chance is said where the interval lies inside a band of half-width .05, which can be found.
 
     With a standard error of .05/(z.₉₇₅ + z.₉) that happens to .8 of heads that win one half:
     ``ENOUGH`` prompts of one row, fewer of six.
@@ -281,4 +289,9 @@ def _chance(draws: int, seed: int) -> list[dict]:
         ]
         world = f"win rate {rate}; {_design(prompts, per_prompt)}"
         rows.append(check(claim, world, measure, np.concatenate(said) == "chance", **target))
-    return rows
+    prompts, told = 2000, 3  # ties all but a few: a short interval that no test stands behind
+    won = np.full((many(draws, 1_000), prompts, 1), 0.5)
+    won[:, :told, 0] = generator(seed, "validity/chance/ties").integers(0, 2, (len(won), told))
+    said = judge(won, 1).verdict[:, 0] == "chance"
+    world = f"{prompts - told} of {prompts} prompts tie"
+    return [*rows, check(f"{claim} among ties", world, false, said, at_most=0.0)]

@@ -24,7 +24,7 @@ from lib.stats.winrates import ALL, LONGER
 from lib.summary.scorecards import CELLS, LENGTHS
 from lib.summary.tables import NOT_RUN
 
-DRAWN = tuple(name for name in CELLS if name != "p")
+DRAWN = tuple(name for name in CELLS if name not in ("p", "length"))
 WHOLE = "whole datasets"  # the first choice of the menu
 CROWDED = 10  # columns above which a cell has its mark above its number in wide containers too
 FULL = 16  # columns above which a phone's cells have room for the mark alone

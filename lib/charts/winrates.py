@@ -21,8 +21,9 @@ TOLD = 40  # heads in the alternative text
 
 CAPTION = (
     "Share of comparisons in which the head scores the preferred response higher, ties "
-    "counted half; the line is the interval. Grey band: {:g} to {:g}, where a head is called "
-    "chance. Dashed: {:g}, above which the whole interval must lie to be called strong."
+    "counted half; the line is the interval. Grey band: {:g} to {:g}, within which the whole "
+    "interval must lie for a head to be called chance. Dashed: {:g}, above which it must lie to be "
+    "called strong."
 ).format(*CHANCE, STRONG)
 
 

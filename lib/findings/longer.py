@@ -1,7 +1,10 @@
 """What the longer response alone wins, said beside what heads, gates and models win.
 
-No test is made of length, so nothing here is in a page's family.
+A validity page tests, of each verdict, whether the head has an advantage over length; elsewhere no
+test is made of length, so it is in no family.
 
+``head``       one head's verdict
+``verdicts``   all verdicts of a table
 ``protocols``  the protocols page
 ``scorecard``  the scorecard
 ``gate``       the gating page
@@ -10,13 +13,56 @@ No test is made of length, so nothing here is in a page's family.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from lib.findings import words
 from lib.stats.gating import GATE
-from lib.stats.winrates import ALL, LONGER
+from lib.stats.winrates import ALIKE, ALL, AS_LENGTH, LONGER, NO_MORE, SHORTER
 
 MOST = 6  # models and data sets that win no more than length
+FOUND = ("strong", "tracks", "inverted")
+
+
+def head(row: Any) -> str:
+    """What a head's verdict owes to length, to follow its numbers; empty where nothing is said."""
+    which = next((name for name in (LONGER, SHORTER) if row.length.endswith(name)), "")
+    if row.length == AS_LENGTH.format(which):
+        return f"it chooses as the {which} does on {row.agreement:.1%} of comparisons"
+    if row.length == NO_MORE.format(which):
+        does = "lose" if row.verdict == "inverted" else "win"
+        return (
+            f"it is not shown to {does} more than the {which} does ({row.advantage:+.3f}, adjusted "
+            f"p = {row.p_length:.2g})"
+        )
+    return ""
+
+
+def verdicts(table: pd.DataFrame) -> list[str]:
+    """How many of the heads that track or are inverted may read length alone.
+
+    Parameters
+    ----------
+    table
+        With ``verdict`` and ``length``, as ``lib.stats.validity`` gives them; nothing is said
+        of rows that lack the latter.
+    """
+    found = table.reindex(columns=["verdict", "length"]).dropna()
+    found = found[found["verdict"].isin(FOUND)]
+    alike, silent = (
+        int(found["length"].astype(str).str.startswith(text.partition("{")[0]).sum())
+        for text in (AS_LENGTH, NO_MORE)
+    )
+    parts = [
+        f"{alike} {'chooses' if alike == 1 else 'choose'} as the longer or the shorter response "
+        f"does on {ALIKE:.0%} or more",
+        f"{silent} {'is' if silent == 1 else 'are'} not shown to have an advantage over length",
+    ]
+    told = [part for part, many in zip(parts, (alike, silent), strict=True) if many]
+    if not told:
+        return []
+    return [f"Of the {len(found)} that track or are inverted, {' and '.join(told)}."]
 
 
 def protocols(table: pd.DataFrame) -> list[str]:

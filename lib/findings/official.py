@@ -83,6 +83,11 @@ PART = (
 NO_SCORE = "No official score can be given"
 
 
+def benchmark(dataset: str) -> Benchmark | None:
+    """The benchmark that a data set is, or a named part of; ``None`` for any other, and pooled."""
+    return None if " + " in dataset else BENCHMARKS.get(dataset.partition("/")[0])
+
+
 def scores(run: xr.Dataset) -> pd.DataFrame | None:
     """The official scores of a run; ``None`` where its data set has none.
 
@@ -91,8 +96,8 @@ def scores(run: xr.Dataset) -> pd.DataFrame | None:
     pandas.DataFrame or None
         As ``lib.stats.official`` returns it for the run's benchmark.
     """
-    benchmark = BENCHMARKS.get(run.attrs["dataset"])
-    return benchmark.score(run) if benchmark else None
+    found = benchmark(run.attrs["dataset"])
+    return found.score(run) if found else None
 
 
 def shown(dataset: str, scored: pd.DataFrame) -> pd.DataFrame:
@@ -101,7 +106,7 @@ def shown(dataset: str, scored: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     dataset
-        A key of ``BENCHMARKS``.
+        A key of ``BENCHMARKS``, or a part: ``rm-bench/code``.
     scored
         As ``scores`` returned it.
 
@@ -114,8 +119,8 @@ def shown(dataset: str, scored: pd.DataFrame) -> pd.DataFrame:
         ``hard`` instead. Scores that the run gives to nobody have no column; where these are
         all, the smaller parts (RewardBench's subsets, the halves of RM-Bench's safety) instead.
     """
-    kept = scored["level"].isin([OVERALL, BENCHMARKS[dataset].level])
-    finer = scored["level"] == BENCHMARKS[dataset].finer
+    kept = scored["level"].isin([OVERALL, benchmark(dataset).level])
+    finer = scored["level"] == benchmark(dataset).finer
     if finer.any() and scored.loc[kept, "score"].isna().all():
         kept = finer
     rows = scored[kept].assign(column=scored["name"])
@@ -137,8 +142,8 @@ def _by_difficulty(rows: pd.DataFrame) -> pd.DataFrame:
 
 def says(dataset: str, scored: pd.DataFrame) -> list[str]:
     """What the score is; and where the run holds a part of the benchmark, what it lacks."""
-    benchmark = BENCHMARKS[dataset]
-    told = [benchmark.rule, SHARED if dataset == "reward-bench-2" else STRICT]
+    found = benchmark(dataset)
+    told = [found.rule, SHARED if found.score is official.reward_bench_2 else STRICT]
     notes = _notes(scored)
     lacks = [note for note in notes if not note.startswith(REMARKS)]
     remarks = [note for note in notes if note.startswith(REMARKS)]
@@ -167,9 +172,10 @@ def section(
         Called with the scores and the name ``official``, to keep them.
     """
     dataset = run.attrs["dataset"]
-    if dataset not in BENCHMARKS:
+    found = benchmark(dataset)
+    if found is None:
         return None
-    title = escape(f"As {BENCHMARKS[dataset].name} scores it")
+    title = escape(f"As {found.name} scores it")
     if not run.sizes["comparison"]:
         return Html(f"<h2>{title}</h2><p>{NO_SCORE}: the run has no comparisons.</p>")
     scored = scores(run)

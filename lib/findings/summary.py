@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lib.findings import words
+from lib.findings import longer, words
 from lib.stats.winrates import ALL, CHANCE, STRONG, VERDICTS
 from lib.summary.scorecards import ENTANGLED, NO_CONCEPT, NOT_TESTED, WRONG, compared
 from lib.summary.tables import NOT_RUN
@@ -41,9 +41,10 @@ def _verdicts(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
     counts = overall["verdict"].value_counts()
     said = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name in counts)
     places = words.count(overall["dataset"].nunique(), "protocol")
+    told = f"{len(card)} heads on {places} give {words.count(len(overall), 'verdict')}: {said}."
     if len(card) == 1:
-        return [f"The model's one head, {card['head'].iloc[0]}, on {places}: {said}."]
-    return [f"{len(card)} heads on {places} give {words.count(len(overall), 'verdict')}: {said}."]
+        told = f"The model's one head, {card['head'].iloc[0]}, on {places}: {said}."
+    return [" ".join([told, *longer.verdicts(overall)])]
 
 
 def _sides(
@@ -238,8 +239,8 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
     alike = rows[rows["verdict"] == "not told apart"]
     if len(alike):
         where = ", ".join(
-            f"{row.dataset} ({row.difference:+.3f}, {row.mde:.3f} would have been found with power "
-            ".8)"
+            f"{row.dataset} ({row.difference:+.3f}, {words.size(row.mde)} would have been found "
+            "with power .8)"
             for row in alike.itertuples()
         )
         told.append(f"{model} and {other} are not told apart on {where}.")
@@ -276,9 +277,10 @@ def legend() -> pd.DataFrame:
     meanings = {
         "strong": f"as tracks, and the whole interval of its win rate lies above {STRONG:g}",
         "tracks": "ranks first what the data set marks as better, more often than not, beyond "
-        "chance",
+        "chance; it may do so by length alone, which its sentence then says",
         "inverted": "prefers what it marks as worse, beyond chance",
-        "chance": f"its whole interval lies within {low:g} to {high:g}",
+        "chance": f"its whole interval lies within {low:g} to {high:g}, and its test would have "
+        f"found {high - 0.5:.2f} from one half",
         "inconclusive": "none of these can be said with the data at hand",
         "undefined": "gives no numbers, or nothing but ties",
     }

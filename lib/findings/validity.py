@@ -8,6 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from lib.extraction.run import TRAINED
+from lib.findings import longer as beside
 from lib.findings import words
 from lib.stats.winrates import ALL, CHANCE, STRONG, distinct
 
@@ -27,14 +28,15 @@ def interval(row: Any) -> str:
 
 
 def verdict(row: Any) -> str:
-    """A head's verdict as a sentence with its numbers."""
+    """A head's verdict as a sentence with its numbers, and with what it may owe to length."""
     says = _SAYS[row.verdict].format(head=row.head, note=row.note)
     if row.verdict == "undefined":
         return f"{says}."
     found = f"{says} (win rate {interval(row)}, adjusted p = {row.p_adjusted:.2g})"
     if row.verdict in ("inconclusive", "chance"):
         found += f"; {words.departures(pd.Series([row.mde]))}"
-    return f"{found}."
+    owed = beside.head(row)
+    return f"{found}; {owed}." if owed else f"{found}."
 
 
 def validity(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> list[str]:
@@ -49,8 +51,9 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> l
         told.append(f"The longer response alone wins {interval(longer)} of the comparisons.")
     if (overall["verdict"] != "undefined").any() and not _can_be_chance(overall):
         told.append(
-            f"No head could be called chance here: no interval is short enough to fit inside "
-            f"{CHANCE[0]:.2f} to {CHANCE[1]:.2f}."
+            "No head could be called chance here: none has both an interval short enough to fit "
+            f"inside {CHANCE[0]:.2f} to {CHANCE[1]:.2f} and a test that would find the ends of "
+            "that band."
         )
     held_back = run.attrs["dropped"].get(TRAINED, 0)
     if held_back:
@@ -77,7 +80,7 @@ def family(table: pd.DataFrame) -> list[str]:
 def _many(overall: pd.DataFrame) -> list[str]:
     counted = overall["verdict"].value_counts()
     told = ", ".join(f"{n} {v}" for v, n in counted.items())
-    told = [f"Of {len(overall)} heads: {told}."]
+    told = [f"Of {len(overall)} heads: {told}.", *beside.verdicts(overall)]
     defined = overall[overall["verdict"] != "undefined"]
     if defined.empty:
         notes = "; ".join(dict.fromkeys(overall["note"]))
@@ -88,7 +91,8 @@ def _many(overall: pd.DataFrame) -> list[str]:
 
 
 def _can_be_chance(overall: pd.DataFrame) -> bool:
-    return bool(((overall["high"] - overall["low"]) <= CHANCE[1] - CHANCE[0]).any())
+    short = (overall["high"] - overall["low"]) <= CHANCE[1] - CHANCE[0]
+    return bool((short & (overall["mde"] <= CHANCE[1] - 0.5)).any())
 
 
 def published(table: pd.DataFrame, rule: pd.DataFrame) -> list[str]:

@@ -5,6 +5,7 @@
 ``first``    the first sentences of a sort, and how many were left out
 ``listed``   the first names of a list, and how many were left out
 ``rate``     a win rate with its interval
+``size``     a size that would be found, or that none would
 ``departures``  which departures of a win rate from one half would be found
 
 Where a single one would be left out it is told, since to count it takes as long.
@@ -56,14 +57,18 @@ def rate(row: Mapping[str, float]) -> str:
     return f"{row['win_rate']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
 
 
+def size(mde: float) -> str:
+    """``0.150``; ``no difference`` of NaN."""
+    return "no difference" if pd.isna(mde) else f"{mde:.3f}"
+
+
 def departures(mde: pd.Series) -> str:
     """Which departures of win rates from one half tests would find with power .8.
 
     Parameters
     ----------
     mde
-        The smallest one of each test: NaN where it has none, and more than one half, which no
-        win rate is away from it, where it would find none.
+        The smallest one of each test; NaN where it would find none.
     """
     sizes = mde[mde <= 0.5]
     if sizes.empty:

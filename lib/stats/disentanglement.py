@@ -222,8 +222,8 @@ def disentanglement(run: xr.Dataset, *, draws: int = 1000, seed: int = 0) -> pd.
     -------
     pandas.DataFrame
         One row a kind and pair: ``kind``, ``head``, ``other``, ``r`` with ``low`` and
-        ``high`` (95%), ``r_length`` (given log length in tokens, at the same level) and
-        ``note``. No rows for a single head.
+        ``high`` (95%), ``r_length`` (given log length in tokens, at the same level; NaN where
+        length leaves a head no variance) and ``note``. No rows for a single head.
 
     Notes
     -----
@@ -240,6 +240,8 @@ def disentanglement(run: xr.Dataset, *, draws: int = 1000, seed: int = 0) -> pd.
     for kind in KINDS:
         raw = correlation(whole[kind])[0][i, j]
         low, high = _quantiles(drawn[kind], (0.025, 0.975))
+        given = partial_correlation(whole[kind])[0]
+        notes = _notes(excuses, raw, low, kind)
         tables.append(
             pd.DataFrame(
                 {
@@ -249,8 +251,8 @@ def disentanglement(run: xr.Dataset, *, draws: int = 1000, seed: int = 0) -> pd.
                     "r": np.clip(raw, -1, 1),
                     "low": np.where(np.isnan(raw), np.nan, np.clip(low, -1, 1)),
                     "high": np.where(np.isnan(raw), np.nan, np.clip(high, -1, 1)),
-                    "r_length": np.clip(partial_correlation(whole[kind])[0][i, j], -1, 1),
-                    "note": _notes(excuses, raw, low, kind),
+                    "r_length": np.clip(given[i, j], -1, 1),
+                    "note": _with_length(notes, np.isnan(raw), np.diagonal(given), names, i, j),
                 }
             )
         )
@@ -372,6 +374,17 @@ def _notes(excuses, raw, low, kind) -> list[str]:
         ],
         "",
     ).tolist()
+
+
+def _with_length(notes, unknown, given, names, i, j) -> list[str]:
+    """Notes of pairs, which name the heads that don't vary once length is taken out."""
+    fixed = np.isnan(given)
+    told = []
+    for note, skip, *pair in zip(notes, unknown, i, j, strict=True):
+        heads = " and ".join(names[k] for k in pair if fixed[k])
+        why = f"no r given length, which leaves {heads} no variance" if heads and not skip else ""
+        told.append("; ".join(filter(None, (note, why))))
+    return told
 
 
 def clusters(

@@ -65,8 +65,9 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
         structured, targeted or ""), ``head``, ``n``, ``prompts``, ``wins``, ``ties``,
         ``losses``, ``win_rate`` (ties half), ``low`` and ``high``
         (``lib.stats.proportions.wilson``), ``p`` (exact sign-flip on prompts, against ½),
-        ``p_adjusted`` (Holm over all cells with a p), ``mde`` (distance from ½ found with power
-        .8 at the family's first step), ``logit`` of (wins + ½)/(n + 1), ``note``.
+        ``p_adjusted`` (Holm over all cells with a p), ``mde`` (smallest distance from ½ that
+        the exact test finds with power .8 at α/m; NaN for none), ``logit`` of
+        (wins + ½)/(n + 1), ``note``.
 
     Raises
     ------
@@ -83,7 +84,6 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
         tested = len(cell.sizes) > 1
         rates = {
             "p": np.where(cell.tied, np.nan, permutation.sign_flip(net)) if tested else np.nan,
-            "se": interval.se if tested else np.nan,
             "wins": wins,
             "ties": ties,
             "losses": n - wins - ties,
@@ -101,6 +101,7 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
                     "n": int(n),
                     "prompts": len(cell.sizes),
                     **{k: np.where(cell.lost, np.nan, v) for k, v in rates.items()},
+                    "flips": permutation.flips(np.where(cell.lost, 0, net)),
                     "note": _notes(cell),
                 }
             )
@@ -108,7 +109,7 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
     table = pd.concat(rows, ignore_index=True)
     table["p_adjusted"] = permutation.holm(table["p"].to_numpy(float))
     m = max(1, int(table["p"].notna().sum()))
-    table["mde"] = (norm.ppf(1 - alpha / (2 * m)) + norm.ppf(POWER)) * table["se"]
+    table["mde"] = permutation.departures(list(table["flips"]), table["n"], alpha / m, POWER)
     return table[list(MATRIX)]
 
 

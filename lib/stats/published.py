@@ -101,7 +101,7 @@ def rates(figures: Figures) -> pd.DataFrame:
     -----
     Pairs count as independent, since no prompts were published. ``p_adjusted`` is p times the
     number of heads (Bonferroni): valid whatever the unpublished heads show, where Holm would
-    need them. ``mde`` is as in ``lib.stats.winrates``, at one half.
+    need them. ``mde`` is as in ``lib.stats.winrates``.
     """
     audit = figures["audit"]
     bench, targeted = audit["rewardbench"], audit["helpfulness_targeted"]
@@ -115,7 +115,6 @@ def rates(figures: Figures) -> pd.DataFrame:
     ]
     heads = true_names(figures)
     family = len(heads)
-    z = scipy_stats.norm.ppf(1 - 0.05 / (2 * family)) + scipy_stats.norm.ppf(winrates.POWER)
     rows = []
     for subset, name, n, rate in entries:
         wins = round(rate * n)
@@ -137,11 +136,12 @@ def rates(figures: Figures) -> pd.DataFrame:
                 "high": interval.high,
                 "p": test.pvalue,
                 "p_adjusted": min(1.0, family * test.pvalue),
-                "mde": z * 0.5 / math.sqrt(n),
                 "note": "; ".join(notes),
             }
         )
     table = pd.DataFrame(rows)
+    tests = [((1, n),) for n in table["n"]]
+    table["mde"] = permutation.departures(tests, table["n"], 0.05 / family, winrates.POWER)
     table["verdict"] = winrates.verdicts(table)
     return table
 

@@ -17,14 +17,18 @@ from lib.extraction.run import Aligned, align
 from lib.stats import permutation, proportions
 
 ALL = "all"
+NAMED_ALL = f"{ALL} (subset)"  # a part of the comparisons that its data set calls "all"
 VERDICTS = ("strong", "tracks", "inverted", "chance", "inconclusive", "undefined")
 STRONG = 0.65
 CHANCE = (0.45, 0.55)
 POWER = 0.8
+ALIKE = 0.95  # share of comparisons on which a head that chooses as length does agrees with it
 HEAD, SCORE, FINAL = "head", "score", "final score"  # kinds of rule; the model's one score
 GATED = "gated score"  # the one score of a model with a gate
 LONGER, SHORTER = "longer response", "shorter response"  # baselines that read length alone
+AS_LENGTH, NO_MORE = "as the {}", "no more than the {}"  # how a head stands to LONGER or SHORTER
 RATES = ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"]
+LENGTH = ["agreement", "advantage", "p_length", "length"]
 
 
 def validity(
@@ -55,7 +59,22 @@ def validity(
         (comparisons), ``prompts``, ``wins``, ``ties``, ``losses``, ``win_rate`` =
         (wins + ties/2)/n, ``low`` and ``high`` (``lib.stats.proportions.wilson``),
         ``boot_low`` and ``boot_high``, ``d_z`` (mean gap / sd, ddof 1), ``p`` (exact
-        sign-flip on prompts), ``p_adjusted`` (Holm), ``verdict``, ``mde`` and ``note``.
+        sign-flip on prompts), ``p_adjusted`` (Holm), ``verdict``, ``mde``, ``note`` and, of
+        each head beside the length of responses in tokens:
+
+        ==============  ==========================================================
+        ``agreement``   share of comparisons on which it chooses as the longer
+                        response, or as the shorter if that is more (a tie of one of
+                        the two counts half)
+        ``advantage``   what it wins more than the longer or the shorter response,
+                        whichever wins more; below ½: loses more, whichever loses more
+        ``p_length``    of the advantage: exact sign-flip on prompts, paired; Holm
+                        over the same family
+        ``length``      ``as the longer response`` or ``as the shorter response`` where
+                        they agree on .95 or more; ``no more than the …`` where an
+                        advantage is asked for (strong, tracks, inverted) and none is
+                        shown at alpha; else empty
+        ==============  ==========================================================
 
     Notes
     -----
@@ -67,52 +86,78 @@ def validity(
     strong        p_adjusted < alpha, win rate > ½, lower end ≥ .65
     tracks        p_adjusted < alpha, win rate > ½
     inverted      p_adjusted < alpha, win rate < ½
-    chance        interval inside [.45, .55]
+    chance        interval inside [.45, .55], and mde ≤ .05
     inconclusive  none of these
     ============  ===============================================================
 
-    ``mde``, the minimum detectable effect, is (z₁₋α/₂ₘ + z.₈)·SE for a family of m: the
-    distance from ½ that would be found with power .8.
+    ``mde``, the minimum detectable effect, is the smallest distance from ½ that the exact test
+    finds with power .8 at level α/m, in a family of m, on the prompts that don't tie
+    (``lib.stats.permutation.departures``); NaN, for none, where no p can be below α/m.
     """
     aligned = align(run, comparisons)
+    length = run["n_response_tokens"].values.astype(float)
+    longer = np.sign(length[aligned.better] - length[aligned.worse])
     scores = run["score"].values
-    return _table(scores, list(run["head"].values), aligned, alpha, draws, seed)
+    return _table(scores, list(run["head"].values), aligned, longer, alpha, draws, seed)
 
 
-def _table(scores, names, aligned: Aligned, alpha, draws, seed) -> pd.DataFrame:
+def _table(scores, names, aligned: Aligned, longer, alpha, draws, seed) -> pd.DataFrame:
     gaps = scores[aligned.better].astype(float) - scores[aligned.worse].astype(float)
     subsets = by_subset(aligned)
     parts = [
-        _rows(gaps[mask], names, aligned.prompt[mask], subset, alpha, draws, seed)
+        _rows(gaps[mask], names, aligned.prompt[mask], longer[mask], subset, alpha, draws, seed)
         for subset, mask in subsets
     ]
     table = pd.concat(parts, ignore_index=True)
     # A subset of every row is the same question as "all".
     repeats = len(subsets) == 2 and bool(subsets[1][1].all())
     distinct = (table["subset"] == ALL) | (not repeats)
-    table["p_adjusted"] = np.nan
-    table.loc[distinct, "p_adjusted"] = permutation.holm(table.loc[distinct, "p"].to_numpy())
-    if repeats:
-        table.loc[~distinct, "p_adjusted"] = table.loc[distinct, "p_adjusted"].to_numpy()
+    for raw, adjusted in (("p", "p_adjusted"), ("p_length", "p_length")):
+        found = np.full(len(table), np.nan)
+        found[distinct] = permutation.holm(table.loc[distinct, raw].to_numpy())
+        found[~distinct] = found[distinct] if repeats else np.nan
+        table[adjusted] = found
     m = max(1, int(table.loc[distinct, "p"].notna().sum()))
-    z = scipy_stats.norm.ppf(1 - alpha / (2 * m)) + scipy_stats.norm.ppf(POWER)
-    table["mde"] = z * table.pop("se")
+    table["mde"] = permutation.departures(list(table.pop("flips")), table["n"], alpha / m, POWER)
     table["verdict"] = verdicts(table, alpha)
+    table["length"] = _beside(table, table.pop("alike"), table.pop("rival"), alpha)
     columns = ["head", "subset", "n", "prompts", *RATES, "d_z", "p", "p_adjusted", "verdict"]
-    return table[[*columns, "mde", "note"]]
+    return table[[*columns, "mde", "note", *LENGTH]]
+
+
+def _beside(table, alike, rival, alpha) -> np.ndarray:
+    """The column ``length``."""
+    found = table["verdict"].isin(["strong", "tracks", "inverted"])
+    more = (table["advantage"] > 0) & (table["p_length"] < alpha)
+    return np.select(
+        [table["agreement"] >= ALIKE, found & ~more],
+        [alike.map(AS_LENGTH.format), rival.map(NO_MORE.format)],
+        "",
+    )
 
 
 def by_subset(aligned: Aligned) -> list[tuple[str, np.ndarray]]:
-    """Names and masks of "all" and of each subset, in order of appearance."""
-    named = [(str(name), aligned.subset == name) for name in pd.unique(aligned.subset)]
+    """Names and masks of "all" and of each subset, in order of appearance.
+
+    A data set may call a subset "all" itself. Of all comparisons it is that row; of some of
+    them it is ``all (subset)``.
+    """
+    names = list(map(str, pd.unique(aligned.subset)))
+    shown = {name: name for name in names}
+    if ALL in names and len(names) > 1:
+        shown[ALL] = NAMED_ALL
+        while shown[ALL] in names:
+            shown[ALL] += " (subset)"
     everything = np.ones(len(aligned), dtype=bool)
-    return [(ALL, everything), *((name, mask) for name, mask in named if name != ALL)]
+    named = [(shown[name], aligned.subset == name) for name in names if shown[name] != ALL]
+    return [(ALL, everything), *named]
 
 
-def _rows(gaps, names, prompt, subset, alpha, draws, seed) -> pd.DataFrame:
+def _rows(gaps, names, prompt, longer, subset, alpha, draws, seed) -> pd.DataFrame:
     n = len(gaps)
     if n == 0:
-        empty = dict.fromkeys([*RATES, "d_z", "p", "se"], np.nan)
+        empty = dict.fromkeys([*RATES, "d_z", "p", *LENGTH[:-1]], np.nan)
+        empty |= {"flips": (), "alike": LONGER, "rival": LONGER}
         row = {"subset": subset, "n": 0, "prompts": 0, **empty, "note": "no comparisons"}
         return pd.DataFrame([{"head": name, **row} for name in names])
     _, prompt = np.unique(prompt, return_inverse=True)
@@ -120,10 +165,12 @@ def _rows(gaps, names, prompt, subset, alpha, draws, seed) -> pd.DataFrame:
     lost = ~np.isfinite(gaps).all(axis=0)
     wins, losses = (sign > 0).sum(axis=0), (sign < 0).sum(axis=0)
     ties = (sign == 0).sum(axis=0)
-    totals, sizes = proportions.by_cluster(np.nan_to_num((sign + 1) / 2), prompt)
+    won = np.nan_to_num((sign + 1) / 2)
+    totals, sizes = proportions.by_cluster(won, prompt)
     interval = proportions.wilson(totals, sizes, 1 - alpha)
     boot_low, boot_high = proportions.bootstrap(totals, sizes, draws, seed, 1 - alpha)
-    p = permutation.sign_flip(2 * totals - sizes[:, None])
+    net = 2 * totals - sizes[:, None]
+    p, tests = permutation.sign_flip(net), permutation.flips(net)
     undefined = lost | (ties == n)
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = gaps.std(axis=0, ddof=1) if n > 1 else np.full(len(names), np.nan)
@@ -144,15 +191,41 @@ def _rows(gaps, names, prompt, subset, alpha, draws, seed) -> pd.DataFrame:
             "boot_high": boot_high,
             "d_z": d_z,
             "p": np.where(undefined, np.nan, p),
-            "se": np.where(np.isfinite(interval.se), interval.se, np.nan),
+            "flips": [() if gone else test for gone, test in zip(lost, tests, strict=True)],
+            **_length(won, (longer + 1) / 2, interval.estimate, prompt),
             "note": np.select(
                 [lost, ties == n], ["scores that are not numbers", "all comparisons tie"], ""
             ),
         }
     )
     table[RATES] = table[RATES].astype(float)
-    table.loc[lost, [*RATES, "d_z", "se"]] = np.nan
+    table.loc[lost, [*RATES, "d_z"]] = np.nan
+    table.loc[undefined, LENGTH[:-1]] = np.nan
     return table
+
+
+def _length(won, longer, rate, prompt) -> dict:
+    """Heads beside a reader of length: columns of ``_rows``, p not adjusted.
+
+    Parameters
+    ----------
+    won, longer
+        1, ½ or 0: by each head, shape (comparisons, heads), and by the longer response.
+    """
+    with_longer = 1 - np.abs(won - longer[:, None]).mean(axis=0)
+    with_shorter = 1 - np.abs(won - (1 - longer[:, None])).mean(axis=0)
+    strong = longer.mean() >= 0.5
+    wins = rate >= 0.5
+    own = np.where(wins, won, 1 - won)
+    more = own - (longer if strong else 1 - longer)[:, None]
+    totals, _ = proportions.by_cluster(2 * more, prompt)
+    return {
+        "alike": np.where(with_longer >= with_shorter, LONGER, SHORTER),
+        "rival": np.where(wins == strong, LONGER, SHORTER),
+        "agreement": np.maximum(with_longer, with_shorter),
+        "advantage": more.mean(axis=0),
+        "p_length": permutation.sign_flip(totals),
+    }
 
 
 def distinct(table: pd.DataFrame) -> pd.DataFrame:
@@ -181,16 +254,18 @@ def tied(table: pd.DataFrame) -> pd.Series:
 
 
 def verdicts(table: pd.DataFrame, alpha: float = 0.05) -> np.ndarray:
-    """The verdict of each row, from ``p_adjusted``, ``win_rate``, ``low`` and ``high``."""
+    """The verdict of each row: from ``p``, ``p_adjusted``, ``win_rate``, its interval, ``mde``."""
     found = (table["p_adjusted"] < alpha).to_numpy()
-    rate, low, high = (table[column].to_numpy() for column in ("win_rate", "low", "high"))
+    numbers = ("win_rate", "low", "high", "mde")
+    rate, low, high, mde = (table[column].to_numpy(float) for column in numbers)
     return np.select(
         [
             table["p"].isna().to_numpy(),
             found & (rate > 0.5) & (low >= STRONG),
             found & (rate > 0.5),
             found & (rate < 0.5),
-            (low >= CHANCE[0]) & (high <= CHANCE[1]),
+            # an interval of ties alone is short: the test must be able to tell the band's ends
+            (low >= CHANCE[0]) & (high <= CHANCE[1]) & (mde <= CHANCE[1] - 0.5),
         ],
         ["undefined", "strong", "tracks", "inverted", "chance"],
         "inconclusive",
@@ -320,6 +395,7 @@ def baselines(
         np.column_stack(list(columns.values())),
         list(columns),
         aligned,
+        np.sign(length[aligned.better] - length[aligned.worse]),
         alpha,
         draws=1,
         seed=seed,

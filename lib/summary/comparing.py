@@ -11,7 +11,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from scipy import stats as scipy_stats
 
 from lib.stats import permutation, proportions
 from lib.stats.separability import clustered
@@ -117,7 +116,8 @@ def compare(given: Sequence[Tables], alpha: float = 0.05) -> pd.DataFrame:
         audited on), ``rate`` and ``other_rate`` (win rates on the common ones),
         ``difference`` (model less other) with ``low`` and ``high`` (t interval, prompts as
         clusters), ``p`` (exact two-sided sign-flip of each prompt's difference),
-        ``p_adjusted`` (Holm over the table), ``mde`` (the difference found with power .8),
+        ``p_adjusted`` (Holm over the table), ``mde`` (the smallest difference that this test
+        finds with power .8 at α/m, on the prompts where the models differ; missing, for none),
         ``verdict`` (``higher``, ``lower``, ``not told apart``; ``undefined`` where there is
         no p) and ``note``. A model's one score is compared; of a model with one head, that.
     """
@@ -134,7 +134,7 @@ def compare(given: Sequence[Tables], alpha: float = 0.05) -> pd.DataFrame:
             notes = [f"{found} ({name})" for name, found in sides if isinstance(found, str)]
             why = {"n": 0, "note": "; ".join(notes)}
             rows.append(row | (why if notes else _pair(*pair, alpha)))
-    return judged(pd.DataFrame(rows).reindex(columns=[*DIFFERENCES, "se"]), alpha)
+    return judged(pd.DataFrame(rows).reindex(columns=[*DIFFERENCES, "flips"]), alpha)
 
 
 def judged(table: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
@@ -143,13 +143,15 @@ def judged(table: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     Parameters
     ----------
     table
-        With ``p``, ``difference`` and ``se``, a row a difference; ``se`` is dropped.
+        With ``p``, ``difference``, ``n`` and ``flips`` (what the test flips), a row a
+        difference; ``flips`` is dropped.
     """
     table = table.copy()
     table["p_adjusted"] = permutation.holm(table["p"].to_numpy(float))
     family = max(1, int(table["p"].notna().sum()))
-    z = scipy_stats.norm.ppf(1 - alpha / (2 * family)) + scipy_stats.norm.ppf(POWER)
-    table["mde"] = z * table.pop("se").astype(float)
+    flips = [test if isinstance(test, tuple) else () for test in table.pop("flips")]
+    # a difference is the sum of halves over n, as a win rate's distance from one half is
+    table["mde"] = permutation.departures(flips, table["n"].to_numpy(float), alpha / family, POWER)
     found = (table["p_adjusted"] < alpha).to_numpy()
     table["verdict"] = np.select(
         [table["p"].isna(), found & (table["difference"] > 0), found],
@@ -192,7 +194,7 @@ def _pair(one: pd.DataFrame, other: pd.DataFrame, alpha: float) -> dict:
 
 
 def paired(mine: np.ndarray, theirs: np.ndarray, prompt: np.ndarray, alpha: float) -> dict:
-    """The difference of two models' outcomes, its interval, ``se`` and p.
+    """The difference of two models' outcomes, its interval, p, and what the test flips.
 
     Parameters
     ----------
@@ -204,11 +206,13 @@ def paired(mine: np.ndarray, theirs: np.ndarray, prompt: np.ndarray, alpha: floa
     gap = mine - theirs
     mean = clustered(gap, prompt, 1 - alpha)
     totals, _ = proportions.by_cluster(gap, prompt)
+    net = 2 * totals[:, None]  # halves become whole
     return {
+        "n": len(gap),
         "difference": mean.estimate,
         "low": mean.low,
         "high": mean.high,
-        "se": mean.se,
-        "p": float(permutation.sign_flip(2 * totals[:, None])[0]),  # halves become whole
+        "flips": permutation.flips(net)[0],
+        "p": float(permutation.sign_flip(net)[0]),
         "note": "",
     }

@@ -14,7 +14,7 @@ from lib.summary.tables import NOT_RUN, Tables, whole
 ENTANGLED = 0.7  # size of a correlation above which the published audits flag two heads
 WITHIN = "within"  # correlations of choices, as the disentanglement page names them
 CELLS = ("head", "dataset", "subset", "n", "prompts", "win_rate", "low", "high", "p", "p_adjusted")
-CELLS += ("mde", "verdict", "note", "page")
+CELLS += ("mde", "verdict", "note", "page", "length")
 SIDES = ("head", "protocol", "win_rate", "low", "high", "p")
 LENGTHS = ("dataset", "subset", "n", "win_rate", "low", "high", "note", "page")
 PAIRS = ("dataset", "head", "other", "r", "low", "high", "page")
@@ -33,10 +33,10 @@ def matrix(tables: Tables) -> pd.DataFrame:
         One row a head, dataset and subset, ``"all"`` first; only the subsets of a dataset that
         asks no one question as a whole: ``head``, ``dataset``, ``subset``,
         ``n`` (comparisons), ``prompts``, ``win_rate``, ``low``, ``high``, ``p``, ``p_adjusted``,
-        ``mde``, ``verdict`` and ``note`` as ``lib.stats.validity`` gave them, and ``page`` (its
-        address from the site's root; empty when there is none). A head that a whole dataset's
-        table lacks, and every head on one whose table isn't there, has one row there with
-        ``verdict`` ``"not run"``. No rows when no validity page was executed.
+        ``mde``, ``verdict``, ``note`` and ``length`` as ``lib.stats.validity`` gave them, and
+        ``page`` (its address from the site's root; empty when there is none). A head that a
+        whole dataset's table lacks, and every head on one whose table isn't there, has one row
+        there with ``verdict`` ``"not run"``. No rows when no validity page was executed.
     """
     found = {
         dataset: distinct(table) if whole(dataset) else table[table["subset"] != ALL]
@@ -57,7 +57,7 @@ def matrix(tables: Tables) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame(columns=list(CELLS))
     rows = pd.concat(parts, ignore_index=True).reindex(columns=list(CELLS))
-    rows["note"] = rows["note"].astype(object).fillna("")
+    rows[["length", "note"]] = rows[["length", "note"]].astype(object).fillna("")
     numbers = ["win_rate", "low", "high", "p", "p_adjusted", "mde"]
     return rows.astype(dict.fromkeys(numbers, float))
 

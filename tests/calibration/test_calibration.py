@@ -53,8 +53,10 @@ def test_arrays_of_worlds_are_judged_as_runs_are(per_prompt, rate):
     for k in range(4):
         table = on_a_run(run_of(gaps[k], per_prompt), draws=1).query("subset == 'all'")
         assert found.verdict[k].tolist() == table["verdict"].tolist()
-        for column in ("win_rate", "low", "high", "mde"):
+        for column in ("win_rate", "low", "high"):
             assert getattr(found, column)[k] == pytest.approx(table[column].to_numpy())
+        net = 2 * by_prompt(gaps, per_prompt)[k] - per_prompt
+        assert validity.stated(net, per_prompt, 5) == pytest.approx(table["mde"].to_numpy())
 
 
 def test_the_published_rule_on_arrays_is_that_on_runs():

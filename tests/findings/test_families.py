@@ -40,9 +40,9 @@ def test_validity_counts_heads_and_subsets_and_leaves_out_what_has_no_test():
     (told,) = on_validity.family(stats.validity(validity_world(100)))
     assert "one family of 4 tests" in told
     assert on_validity.family(stats.validity(make_run(np.zeros((8, 1))))) == []
-    # rows without a subset of their own: "hard" is half of the rows, and counts
+    # a part that is called "all" is a question of its own, beside the whole and the other part
     (told,) = on_validity.family(stats.validity(coin(subset=["all", "hard"] * 30)))
-    assert "one family of 4 tests" in told
+    assert "one family of 6 tests" in told
 
 
 def test_a_head_at_chance_says_what_it_would_have_shown():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from lib import paths
+from lib.data import NAMES
 from lib.data import reward_bench as rb
 from lib.extraction import load_run
 from lib.extraction.run import align
@@ -40,6 +41,24 @@ def test_other_data_sets_have_no_such_section(dataset):
 def test_every_benchmark_with_a_scorer_has_a_section():
     scorers = {official.reward_bench, official.reward_bench_2, official.rm_bench}
     assert {benchmark.score for benchmark in says.BENCHMARKS.values()} == scorers
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name.partition("/")[0] in says.BENCHMARKS]
+)
+def test_every_part_of_a_benchmark_is_scored_as_it(name):
+    assert says.benchmark(name) is says.BENCHMARKS[name.partition("/")[0]]
+
+
+def test_a_named_part_has_the_scores_that_it_has_within_the_whole(committed):
+    rows = committed["subset"].values == "chat"
+    part = committed.isel(comparison=rows).assign_attrs(dataset="rm-bench/chat")
+    frame, whole = (says.shown(run.attrs["dataset"], says.scores(run)) for run in (part, committed))
+    assert frame.columns.tolist() == ["head", *(f"chat {level}" for level in LEVELS[:3])]
+    pd.testing.assert_frame_equal(frame, whole[frame.columns])
+    assert "chat hard" in says.section(part).markup
+    pooled = part.assign_attrs(dataset="rm-bench/chat + rm-bench/code")
+    assert says.section(pooled) is None
 
 
 # ---- The committed runs ----

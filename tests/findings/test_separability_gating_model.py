@@ -102,7 +102,7 @@ def test_a_gate_that_is_worth_something_is_told_so():
 def test_a_part_of_the_rows_counts_in_the_family_of_gains():
     run = gating_world(pairs=40)
     half = run.assign(subset=("comparison", np.resize(["all", "hard"], 40)))
-    for given, count in ((half, 8), (run.assign(subset=("comparison", ["hard"] * 40)), 4)):
+    for given, count in ((half, 12), (run.assign(subset=("comparison", ["hard"] * 40)), 4)):
         assert gating_says.family(gating.rules(given)) == [
             f"Gains are corrected by Holm over {count} comparisons of the gate with a rule."
         ]

@@ -215,6 +215,24 @@ def test_the_better_of_two_comes_first_whichever_it_is():
     assert told[2] == "Corrected by Holm over 2 comparisons of two models."
 
 
+def test_where_no_difference_would_have_been_found_that_is_told():
+    told = says.compare(
+        scores("one", "two"), pairs(("x", 0.02, "not told apart", 0.9, "")).assign(mde=np.nan)
+    )
+    assert "on x (+0.020, no difference would have been found with power .8)." in told[0]
+
+
+def test_verdicts_on_a_scorecard_say_how_many_may_be_length():
+    table = MANY.assign(
+        length=["as the longer response", "no more than the shorter response", "", ""]
+    )
+    assert says.answer(card(table), table).endswith(
+        "Of the 3 that track or are inverted, 1 chooses as the longer or the shorter response does "
+        "on 95% or more and 1 is not shown to have an advantage over length."
+    )
+    assert "length" not in says.answer(card(MANY), MANY)
+
+
 def test_what_would_have_been_found_is_told_where_nothing_was():
     table = pairs(
         ("x", 0.02, "not told apart", 0.9, ""),

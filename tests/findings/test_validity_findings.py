@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib import stats
+from lib.findings import longer as beside
 from lib.findings import validity as says
 from lib.planted import make_run
 
@@ -44,3 +46,50 @@ def test_a_rejected_head_is_told_with_its_reason(wins, won, why):
 def test_a_valid_head_is_named_and_nothing_is_rejected():
     told = rejected(np.where(np.arange(1000) < 700, 1.0, -1.0) * SIZES)
     assert told == ["By the published rule 1 of 1 heads are valid: head_0."]
+
+
+# ---- Beside length ----
+
+
+def on_length(gaps, longer, **given) -> pd.DataFrame:
+    gaps = np.asarray(gaps, float).reshape(len(longer), -1)
+    score = np.zeros((2 * len(longer), gaps.shape[1]))
+    score[::2] = gaps
+    tokens = np.full(len(score), 10)
+    tokens[::2] += np.asarray(longer)
+    return stats.validity(make_run(score, tokens=tokens, **given))
+
+
+@pytest.mark.parametrize(("side", "name"), [(1, "longer"), (-1, "shorter")])
+def test_a_verdict_says_that_the_head_is_length(side, name):
+    """The longer response wins 80 of 92, or the shorter does, and so does the head."""
+    won = np.repeat([1, -1], [80, 12])
+    row = next(on_length(won, side * won).itertuples())
+    assert row.verdict == "strong"
+    told = says.verdict(row)
+    assert told.endswith(f"; it chooses as the {name} response does on 100.0% of comparisons.")
+
+
+@pytest.mark.parametrize(("sign", "does", "which"), [(1, "win", "longer"), (-1, "lose", "shorter")])
+def test_a_verdict_says_that_no_advantage_over_length_is_shown(sign, does, which):
+    """Length wins 60 of 100; the head wins (or loses) 31 others and not 30 of these."""
+    longer = np.repeat([1, -1], [60, 40])
+    gaps = np.ones(100)
+    gaps[:30], gaps[91:] = -1, -1
+    table = on_length(sign * gaps, longer)
+    told = says.verdict(next(table.itertuples()))
+    assert f"; it is not shown to {does} more than the {which} response does (+0.010, " in told
+
+
+def test_a_page_of_many_heads_counts_those_that_may_be_length():
+    longer = np.repeat([1, -1], [80, 20])
+    gaps = np.column_stack([*[longer] * 3, *[np.r_[np.ones(99), -1]] * 4])
+    table = on_length(gaps, longer)
+    told = says.validity(
+        table, stats.baselines(make_run(np.ones((4, 7)))), make_run(np.ones((4, 7)))
+    )
+    assert told[1] == (
+        "Of the 7 that track or are inverted, 3 choose as the longer or the shorter response does "
+        "on 95% or more."
+    )
+    assert beside.verdicts(table[table["head"] == "head_4"]) == []

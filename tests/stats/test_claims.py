@@ -113,6 +113,7 @@ def test_verdicts_follow_the_figures(figures):
     """Other figures, other verdicts: none is fixed where it can be computed."""
     given = copy.deepcopy(figures)
     given["audit"]["hh"]["rates"]["helpfulness"] = 0.49
+    given["audit"]["hh"]["n"] = 4000  # 800 pairs can't tell .05 from one half
     given["audit"]["geometry"]["gap"] = 0.2
     given["armorm"]["rewardbench"]["score"] = 91.0
     given["tension"]["rmsd"]["gpt2"] = [0.003, 0.002, 0.0025]

@@ -101,6 +101,18 @@ def test_heads_that_only_share_length_part_when_it_is_held_fixed():
     assert row["r_length"] == pytest.approx(0, abs=0.1)
 
 
+def test_a_head_that_is_length_has_no_correlation_given_length_and_a_note():
+    tokens = np.arange(10, 50)
+    score = np.column_stack([np.log(tokens), np.random.default_rng(0).standard_normal(40)])
+    run = make_run(score, heads=["long", "noise"], tokens=tokens)
+    table = dis.disentanglement(run, draws=20).set_index("kind")
+    for kind in ("pooled", "within"):
+        assert np.isfinite(table.loc[kind, "r"]) and np.isnan(table.loc[kind, "r_length"])
+        assert "no r given length, which leaves long no variance" in table.loc[kind, "note"]
+    plain = dis.disentanglement(planted.length_world(), draws=20)
+    assert not plain["note"].str.contains("given length").any()
+
+
 def test_the_partial_correlation_is_that_of_residuals():
     run = planted.length_world(pairs=50)
     scores = dis.prepare(run)

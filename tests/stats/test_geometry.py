@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from scipy import linalg
 from scipy import stats as scipy_stats
 
@@ -186,14 +188,32 @@ def test_published_measures_by_hand():
     assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
-def test_angles_are_scipys():
-    generator = np.random.default_rng(2)
-    weight, other = generator.standard_normal((2, 4, 20))
-    basis = np.linalg.qr(other.T)[0].T
+def test_the_same_head_twice_has_one_angle():
+    found = geo.shape_of(np.array([[[1.0, 0, 0, 0], [1, 0, 0, 0]]]), np.eye(4)[:2])
+    assert [found[f"angle_{which}"][0] for which in ("smallest", "mean", "largest")] == [0, 0, 0]
+
+
+@given(
+    rank=st.integers(1, 4),
+    copies=st.integers(0, 3),
+    many=st.integers(1, 6),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None, max_examples=60)
+def test_angles_are_scipys_whether_heads_depend_or_not(rank, copies, many, seed):
+    assume(rank + copies > 1)
+    generator = np.random.default_rng(seed)
+    own = generator.standard_normal((rank, 12))
+    weight = np.vstack([own, generator.standard_normal((copies, rank)) @ own])
+    basis = np.linalg.qr(generator.standard_normal((12, many)))[0].T
     found = geo.shape_of(weight[None], basis)
-    angles = np.degrees(linalg.subspace_angles(weight.T, basis.T))
-    assert found["angle_mean"][0] == pytest.approx(angles.mean())
-    assert found["angle_smallest"][0] == pytest.approx(angles.min())
+    angles = np.degrees(linalg.subspace_angles(linalg.orth(own.T), basis.T))
+    for which, expected in (
+        ("smallest", angles.min()),
+        ("mean", angles.mean()),
+        ("largest", angles.max()),
+    ):
+        assert found[f"angle_{which}"][0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_random_heads_lie_within_their_own_band_and_far_from_45_degrees():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from lib.planted import wins
-from lib.stats.permutation import holm, sign_flip, sign_flips
+from lib.stats.permutation import departures, flips, holm, sign_flip, sign_flips
 
 
 def enumerated(net) -> float:
@@ -124,3 +125,69 @@ def test_a_family_of_clustered_heads_keeps_its_level():
     false = int((holm(p) < 0.05).any(axis=1).sum())
     assert stats.binomtest(false, 4000).proportion_ci(0.99).low <= 0.05
     assert false > 4000 * 0.02  # and it isn't idle
+
+
+# ---- What the test would find ----
+
+
+def power_of(sizes, level, q) -> float:
+    """Chance that the test finds the right side, by all sign patterns."""
+    patterns = np.asarray(list(itertools.product((1, -1), repeat=len(sizes))))
+    sums = patterns @ np.asarray(sizes)
+    p = np.asarray([(np.abs(sums) >= abs(s)).mean() for s in sums])
+    chance = q ** (patterns > 0).sum(axis=1) * (1 - q) ** (patterns < 0).sum(axis=1)
+    return float(chance[(p < level) & (sums > 0)].sum())
+
+
+@given(
+    st.lists(st.integers(1, 5), min_size=4, max_size=10),
+    st.sampled_from([0.05, 0.05 / 3]),
+    st.integers(0, 20),
+)
+@settings(deadline=None, max_examples=60)
+def test_what_would_be_found_has_power_in_all_patterns(sizes, level, ties):
+    rows = sum(sizes) + ties
+    (found,) = departures(flips(np.asarray([*sizes, 0])[:, None]), rows, level)
+    q = 0.5 + found * rows / sum(sizes)
+    if np.isnan(found):
+        assert 2.0 ** (1 - len(sizes)) >= level
+    else:
+        assert power_of(sizes, level, q) == pytest.approx(0.8, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("n", "family"), [(6, 1), (12, 40), (35, 30), (100, 100), (1051, 1), (5000, 200_000)]
+)
+def test_what_would_be_found_of_single_rows_is_the_binomial_tests(n, family):
+    level = 0.05 / family
+    least = next(k for k in range(n // 2, n + 1) if 2 * stats.binom.sf(k - 1, n, 0.5) < level)
+    (found,) = departures([((1, n),)], n, level)
+    assert stats.binom.sf(least - 1, n, 0.5 + found) == pytest.approx(0.8, abs=1e-4)
+
+
+def test_what_would_be_found_on_known_designs():
+    """Refusal of 35 prompts in a family of 30, verbosity of 100 in one of 100."""
+    assert departures([((1, 12),)], 12, 0.05 / 40)[0] == pytest.approx(
+        0.8 ** (1 / 12) - 0.5, abs=1e-6
+    )
+    assert departures([((1, 35),)], 35, 0.05 / 30)[0] == pytest.approx(0.338, abs=0.001)
+    assert departures([((1, 100),)], 100, 0.05 / 100)[0] == pytest.approx(0.213, abs=0.001)
+
+
+def test_nothing_is_found_where_no_p_is_small_enough():
+    tests = [((1, 5),), ((1, 3),), (), ((2, 1), (3, 1))]
+    assert np.isnan(departures(tests, np.asarray([5, 2000, 10, 5]), 0.05)).all()
+    assert np.isfinite(departures([((1, 6),)], 6, 0.05)).all()
+
+
+def test_sizes_that_all_double_find_twice_as_much_of_the_same_rows():
+    one, two = departures([((1, 30), (2, 9)), ((2, 30), (4, 9))], 100, 0.01)
+    assert two == pytest.approx(2 * one)
+
+
+def test_a_large_page_takes_seconds():
+    """500 heads on 400 subsets, each with its own numbers of ties."""
+    many = np.random.default_rng(0).integers(20, 101, (200_000, 1)).tolist()
+    start = time.perf_counter()
+    departures([((1, n),) for (n,) in many], 100, 0.05 / 200_000)
+    assert time.perf_counter() - start < 30

@@ -298,8 +298,10 @@ def test_cells_are_tested_exactly_and_corrected_together():
     assert table["p"].tolist() == pytest.approx(expected)
     adjusted = multipletests(expected, method="holm")[1]
     assert table["p_adjusted"].tolist() == pytest.approx(adjusted)
-    # (z of .05/8 two-sided for 4 tests + z of .8) · SE, of about √(.25/60)
-    assert table.loc[("llmbar", "b"), "mde"] == pytest.approx((2.498 + 0.842) * 0.0645, rel=0.03)
+    # 41 of 60 are needed at .05/4: the quantile .8 of Beta(41, 20)
+    least = next(k for k in range(30, 61) if 2 * scipy_stats.binom.sf(k - 1, 60, 0.5) < 0.05 / 4)
+    expected = scipy_stats.beta.ppf(0.8, least, 61 - least) - 0.5
+    assert table.loc[("llmbar", "b"), "mde"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_cell_of_ties_or_of_no_numbers_is_no_test():

@@ -86,7 +86,7 @@ def test_a_subset_of_one_prompt_has_no_interval_to_speak_of(hand_worked):
 def test_the_columns_are_the_documented_ones(hand_worked):
     documented = (
         "head subset n prompts wins ties losses win_rate low high boot_low boot_high "
-        "d_z p p_adjusted verdict mde note"
+        "d_z p p_adjusted verdict mde note agreement advantage p_length length"
     )
     assert hand_worked.columns.tolist() == documented.split()
 
@@ -124,9 +124,9 @@ def test_one_named_subset_beside_unnamed_rows_is_its_own_question():
     assert row(table)["verdict"] == "strong"
 
 
-def judge(p_adjusted, win_rate, low, high, p=0.01):
+def judge(p_adjusted, win_rate, low, high, p=0.01, mde=0.05):
     columns = {"p": p, "p_adjusted": p_adjusted, "win_rate": win_rate, "low": low, "high": high}
-    return verdicts(pd.DataFrame([columns]))[0]
+    return verdicts(pd.DataFrame([columns | {"mde": mde}]))[0]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,11 @@ def judge(p_adjusted, win_rate, low, high, p=0.01):
 )
 def test_verdicts_in_their_order(values, verdict):
     assert judge(*values) == verdict
+
+
+@pytest.mark.parametrize("mde", [0.0501, np.nan])
+def test_a_short_interval_is_no_chance_where_its_test_could_not_tell(mde):
+    assert judge(0.90, 0.50, 0.47, 0.53, mde=mde) == "inconclusive"
 
 
 def test_without_a_p_every_verdict_is_undefined():
@@ -231,12 +236,89 @@ def test_rows_of_a_prompt_are_not_counted_as_independent():
     assert found["prompts"] == 60
 
 
-@pytest.mark.parametrize(("heads", "quantile"), [(1, 1.95996), (5, 2.57583)])
-def test_the_smallest_effect_that_would_be_found(heads, quantile):
-    # 400 independent rows, half won: SE ≈ .5/√400; z₁₋.₀₅/₂ₘ and z.₈ = .84162.
-    gaps = np.tile(np.resize([1.0, -1.0], (400, 1)), heads)
+def test_the_smallest_effect_is_the_exact_tests():
+    """12 prompts in a family of 40: all 12 must be won (2/4096 < .05/40), and q¹² = .8."""
+    gaps = np.ones((12, 40))
+    gaps[0] = -1  # 11 of 12
     found = validity(run_of(gaps), draws=10)["mde"].to_numpy()
-    assert found == pytest.approx(np.full(heads, (quantile + 0.84162) * 0.025), rel=0.01)
+    assert found == pytest.approx(np.full(40, 0.8 ** (1 / 12) - 0.5), abs=1e-6)
+
+
+def test_few_prompts_have_no_smallest_effect():
+    """5 of 5: p can't be below 2/32, so nothing would be found."""
+    found = row(validity(run_of(np.ones(5)), draws=10))
+    assert (found["p"], found["verdict"]) == (1 / 16, "inconclusive")
+    assert np.isnan(found["mde"])
+
+
+def test_ties_are_no_evidence_of_chance():
+    gaps = np.zeros(2000)
+    gaps[:3] = 1, -1, 1
+    found = row(validity(run_of(gaps), draws=10))
+    assert 0.45 < found["low"] and found["high"] < 0.55
+    assert found["verdict"] == "inconclusive" and np.isnan(found["mde"])
+
+
+def test_ties_and_prompts_that_level_dilute_the_smallest_effect():
+    """20 prompts of two rows, 10 of them 1:1 and 10 won by two: q of 10, times 20 of 40 rows."""
+    gaps = np.r_[np.resize([1.0, -1.0], 20), np.ones(20)]
+    found = row(validity(run_of(gaps, prompt=np.repeat(np.arange(20), 2)), draws=10))
+    # 10 prompts: 9 must go one way (22/1024 < .05)
+    assert found["mde"] == pytest.approx((scipy_stats.beta.ppf(0.8, 9, 2) - 0.5) / 2, abs=1e-6)
+
+
+# Beside length.
+
+
+def with_tokens(gaps, longer, **given):
+    """Pairs whose better response is longer (1), shorter (−1) or as long (0)."""
+    run = run_of(gaps, **given)
+    tokens = np.full(run.sizes["response"], 10)
+    tokens[::2] += np.asarray(longer)
+    return run.assign(n_response_tokens=("response", tokens))
+
+
+@pytest.mark.parametrize(("side", "name"), [(1, "longer response"), (-1, "shorter response")])
+def test_a_head_that_is_length_says_so(side, name):
+    longer = side * np.repeat([1, -1], [65, 15])
+    found = row(validity(with_tokens(side * longer.astype(float), longer), draws=10))
+    assert (found["verdict"], found["length"]) == ("strong", f"as the {name}")
+    assert (found["agreement"], found["advantage"]) == (1, 0)
+
+
+@pytest.mark.parametrize(("apart", "said"), [(4, "as the longer response"), (5, "")])
+def test_a_reading_is_lengths_from_95_in_a_hundred_on(apart, said):
+    longer = np.repeat([1, -1], 50)
+    gaps = longer.astype(float)
+    gaps[: apart + 1] *= -1
+    assert row(validity(with_tokens(gaps, longer), draws=10))["length"] == said
+
+
+def test_an_advantage_over_length_is_tested_prompt_by_prompt():
+    """Length wins 60 of 100. One head wins 30 more; one wins 61, another 40 that length lost.
+
+    30 prompts against none: p = 2/2³⁰. 31 against 30: p = 1. In a family of two.
+    """
+    longer = np.repeat([1, -1], [60, 40])
+    more, other = np.ones(100), np.ones(100)
+    more[90:] = -1
+    other[:30], other[91:] = -1, -1
+    table = validity(with_tokens(np.column_stack([more, other]), longer, heads=["m", "o"]), draws=9)
+    first, second = row(table, "m"), row(table, "o")
+    assert (first["verdict"], first["length"]) == ("strong", "")
+    assert first["advantage"] == pytest.approx(0.3)
+    assert first["p_length"] == pytest.approx(2 * 2 / 2**30)
+    assert (second["verdict"], second["length"]) == ("tracks", "no more than the longer response")
+    assert second["advantage"] == pytest.approx(0.01) and second["p_length"] == 1
+
+
+def test_an_inverted_head_is_set_against_what_loses_as_much():
+    """The longer response wins 80 of 100; the head wins 20, but not those of the shorter."""
+    longer = np.repeat([1, -1], [80, 20])
+    gaps = -np.ones(100)
+    gaps[:20] = 1
+    found = row(validity(with_tokens(gaps, longer), draws=10))
+    assert (found["verdict"], found["length"]) == ("inverted", "no more than the shorter response")
 
 
 # As published.
@@ -350,11 +432,25 @@ def test_a_subset_of_some_rows_is_shown_though_it_is_the_only_other_one():
     run = sometimes_labelled()
     for table in (validity(run), validity_as_published(run), baselines(run), length_summary(run)):
         assert distinct(table)["subset"].tolist() == table["subset"].tolist()
-        assert set(table["subset"]) == {"all", "hard"}
+        assert set(table["subset"]) == {"all", "all (subset)", "hard"}
     table = validity(run)
-    # Two heads on all rows and on half of them: the smallest p is multiplied by 4.
-    assert table["p_adjusted"].min() == pytest.approx(min(1, 4 * table["p"].min()))
-    assert len(distinct(table)) == 4
+    # Two heads on all rows and on each half of them: the smallest p is multiplied by 6.
+    assert table["p_adjusted"].min() == pytest.approx(min(1, 6 * table["p"].min()))
+    assert len(distinct(table)) == 6
+
+
+@pytest.mark.parametrize("taken", [[], ["all (subset)"]])
+def test_a_part_called_all_keeps_its_row_and_says_that_it_is_a_part(taken):
+    """8 of 10 rows are of "all" and won, the others lost: 8 of 8 there, 8 of 10 on the whole."""
+    others = [*taken, "odd", "odd"][:2]
+    run = run_of(np.repeat([1.0, -1.0], [8, 2]), subset=["all"] * 8 + others)
+    name = "all (subset)" + " (subset)" * len(taken)
+    tables = (validity(run), validity_as_published(run), baselines(run, directions=2))
+    for table in (*tables, length_summary(run)):
+        n = table.drop_duplicates("subset").set_index("subset")["n"]
+        assert n["all"] == 10 and n[name] == 8 and set(n.index) == {"all", name, *others}
+    assert row(tables[0], subset=name)["win_rate"] == 1
+    assert row(tables[0])["win_rate"] == 0.8
 
 
 def test_a_subset_of_all_rows_is_not_shown():

@@ -60,6 +60,16 @@ def test_p_is_the_sign_test_where_each_prompt_has_one_comparison(paired):
     assert table["verdict"].item() == "higher"
 
 
+def test_the_smallest_difference_is_that_of_prompts_where_the_models_differ(paired):
+    """They differ on 12 of 40: 10 of these must go one way (.039), 9 are not enough (.146)."""
+    one, other = np.resize([1, 0], 12), np.resize([0, 1], 12)
+    table = paired(a=run_of([*one, *[1] * 28]), b=run_of([*other, *[1] * 28]))
+    share = scipy_stats.beta.ppf(0.8, 10, 3)
+    assert table["mde"].item() == pytest.approx((2 * share - 1) * 12 / 40, abs=1e-6)
+    alike = paired(a=run_of([*[1] * 5, 1, 0]), b=run_of([*[1] * 5, 0, 1]))
+    assert alike["mde"].isna().all()
+
+
 def test_p_counts_prompts_and_not_comparisons(paired):
     prompt = [0, 0, 0, 1, 1, 2, 3, 4]
     one, other = [1, 1, 0.5, 1, 1, 0, 1, 0.5], [0, 0.5, 0, 0, 1, 1, 0, 1]
