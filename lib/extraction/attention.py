@@ -1,8 +1,9 @@
 """Attention over a row of trees, in two ways that give the same states.
 
 ``branching`` runs scaled dot-product attention once a chain, on the chain's own keys after
-those of its context: for CPU, and for a model that is spread over several devices.
-``flex`` runs FlexAttention once over the row with a block mask: for one GPU. Projections
+those of its context: for CPU, for a model that is spread over several devices, and for one
+that the other doesn't suit. ``flex`` runs FlexAttention once over the row with a block mask:
+for one GPU. Projections
 and MLP see the whole row either way, but for what ``lib.extraction.last_mlp`` leaves out.
 Both are registered with transformers, for any model that takes its attention from that
 registry.
@@ -27,6 +28,7 @@ from lib.extraction.pack import Row
 BRANCHING, FLEX = "branching", "flex"
 KERNELS = (BRANCHING, FLEX)
 BLOCK = 64  # tokens a side of FlexAttention's blocks: items are short, so small ones hold less
+NARROWEST = 16  # features a head: the kernel's tiles are matrices of no fewer columns
 ROOM = 32768  # tokens of a row, at first
 # Queries, keys and stages of a program, fastest first; all divide ``BLOCK``.
 TILES = ((64, 64, 3), (64, 64, 2), (64, 64, 1), (64, 32, 1), (32, 32, 1), (16, 16, 1))
@@ -38,10 +40,26 @@ _masks: ContextVar[dict] = ContextVar("masks")
 _own_kernel: ContextVar[bool] = ContextVar("own_kernel", default=False)
 
 
-def kernel_for(backbone: torch.nn.Module) -> str:
-    """``"flex"`` for a model on one GPU, ``"branching"`` elsewhere."""
+def on_one_gpu(backbone: torch.nn.Module) -> bool:
+    """Does all of a model lie on one GPU?"""
     devices = {parameter.device for parameter in backbone.parameters()}
-    return FLEX if len(devices) == 1 and devices.pop().type == "cuda" else BRANCHING
+    return len(devices) == 1 and devices.pop().type == "cuda"
+
+
+def too_narrow(backbone: torch.nn.Module) -> str:
+    """Why FlexAttention doesn't suit a model's heads; empty where it does."""
+    config = backbone.config.get_text_config()
+    width = getattr(config, "head_dim", None)
+    if width is None:
+        width = config.hidden_size // config.num_attention_heads
+    if width >= NARROWEST:
+        return ""
+    return f"{FLEX} takes heads of {NARROWEST} features or more, and these have {width}"
+
+
+def kernel_for(backbone: torch.nn.Module) -> str:
+    """``"flex"`` for a model on one GPU whose heads it suits, ``"branching"`` elsewhere."""
+    return FLEX if on_one_gpu(backbone) and not too_narrow(backbone) else BRANCHING
 
 
 @contextlib.contextmanager

@@ -174,33 +174,30 @@ class Job:
 
     def decide(self) -> dict[str, str]:
         """How it is computed; asked for a new store only."""
-        from lib.extraction import attention
-
-        packing = self.manifest["packing"]
-        fallback = self._objection() if packing == "trees" else ""
-        if packing == "padded" or fallback:
+        kernel, fallback = self._kernel() if self.manifest["packing"] == "trees" else ("", "")
+        if kernel:
+            decided = {"packing": "trees", "attention": kernel}
+        else:
             used = self.model.backbone.config._attn_implementation
             decided = {"packing": "padded", "attention": used}
-        else:
-            decided = {"packing": "trees", "attention": attention.kernel_for(self.model.backbone)}
         return decided | ({"fallback": fallback} if fallback else {})
 
-    def _objection(self) -> str:
-        """Why trees don't suit the model and items, if they don't."""
+    def _kernel(self) -> tuple[str, str]:
+        """The kernel for trees, none where they don't suit, and why not the fastest way."""
         from lib.extraction import parity
 
         limit = self.tree_limit
         if not limit:
-            return "the model's attention doesn't suit trees"
+            return "", "the model's attention doesn't suit trees"
         if limit < sys.maxsize:
             every = (item for n in range(len(self.shards)) for item in self.encode(n).items)
             longest = max(len(ids) for item in every for ids in item.sequences)
             if longest > limit:
-                return (
+                return "", (
                     f"a sequence of {longest} tokens; the model's attention suits trees up to "
                     f"{limit}"
                 )
-        return parity.objection(self.model, self.first_scorable().items)
+        return parity.kernel(self.model, self.first_scorable().items)
 
 
 def prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> Job:

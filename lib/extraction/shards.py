@@ -162,14 +162,18 @@ class _Shards:
         return {name: np.zeros((0, 0), np.float32) for name in names}
 
     def _start(self, encoded: Encoded, advance):
+        from lib.extraction import attention
         from lib.extraction import forward as forwards
 
+        decided = self.store.manifest[stores.DECIDED]
         under_way = forwards.start(
             self.job.model.backbone,
             encoded.items,
-            self.store.manifest[stores.DECIDED]["packing"],
+            decided["packing"],
             self.budget.now,
             on_step=advance,
+            # Where it is spread over several devices the other kernel isn't to be had.
+            kernel=decided["attention"] if decided["attention"] == attention.BRANCHING else None,
             compiled=self.compiled,
             taps=self.job.taps,
         )

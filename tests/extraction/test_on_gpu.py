@@ -70,7 +70,7 @@ def test_in_bfloat16_they_round_no_more_than_padded_batches(tiny_llama, shape):
 
 
 def test_what_is_under_way_comes_out_as_what_was_waited_for(tiny_llama):
-    backbone, items = tiny_llama().cuda(), some()
+    backbone, items = tiny_llama(**SHAPES["16 a head"]).cuda(), some()
     assert attention.kernel_for(backbone) == "flex"
     under_way = start(backbone, items, budget=1024)
     assert under_way.pending
@@ -78,9 +78,45 @@ def test_what_is_under_way_comes_out_as_what_was_waited_for(tiny_llama):
     assert np.array_equal(under_way.states().hidden, again.hidden)
 
 
+def test_heads_that_the_kernel_is_too_wide_for_take_a_call_a_chain(tiny_llama):
+    backbone, items = tiny_llama(initializer_range=0.1), some()
+    expected = forward(backbone, items, packing="padded", budget=1)
+    backbone = backbone.cuda()
+    assert attention.kernel_for(backbone) == "branching"
+    under_way = start(backbone, items, budget=1024)
+    assert under_way.pending
+    assert_alike(under_way.states().hidden, expected.hidden, 1e-4)
+
+
+def test_a_run_of_such_heads_says_which_way_it_went(tiny_model, tiny_llama, items, tmp_path):
+    found = extract(replace(tiny_model, backbone=tiny_llama().cuda()), items, store=tmp_path)
+    about = found.attrs["extraction"]
+    assert (about["packing"], about["attention"]) == ("trees", "branching")
+    assert about["fallback"] == "flex takes heads of 16 features or more, and these have 8"
+
+
+def test_a_kernel_that_fails_to_compile_gives_way(
+    tiny_model, tiny_llama, items, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(attention, "too_narrow", lambda backbone: "")
+    model = replace(tiny_model, backbone=tiny_llama().cuda())
+    assert attention.kernel_for(model.backbone) == "flex"
+    found = extract(model, items, store=tmp_path / "gpu")
+    about = found.attrs["extraction"]
+    assert (about["packing"], about["attention"]) == ("trees", "branching")
+    assert about["fallback"].startswith("flex: packed as trees the model fails: ")
+    expected = extract(tiny_model, items, store=tmp_path / "cpu")
+    assert_alike(found["hidden"].values, expected["hidden"].values, 1e-4)
+
+
+@pytest.fixture
+def on_cpu(tiny_model, tiny_llama):
+    return replace(tiny_model, backbone=tiny_llama(**SHAPES["16 a head"]))
+
+
 @pytest.fixture
 def model(tiny_model, tiny_llama):
-    return replace(tiny_model, backbone=tiny_llama().cuda())
+    return replace(tiny_model, backbone=tiny_llama(**SHAPES["16 a head"]).cuda())
 
 
 @pytest.fixture
@@ -95,12 +131,13 @@ def items(monkeypatch) -> Items:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_run_of_many_shards_is_that_of_a_cpu_and_of_any_workers(
-    model, tiny_model, items, tmp_path, monkeypatch, compiled
+    model, on_cpu, items, tmp_path, monkeypatch, compiled
 ):
     monkeypatch.setattr(shards, "COMPILE_FROM", 0 if compiled else np.inf)
     rows = {"budget": 512}  # some of one length and some of another
     alone = extract(model, items, store=tmp_path / "alone", **rows)
-    expected = extract(tiny_model, items, store=tmp_path / "cpu")
+    expected = extract(on_cpu, items, store=tmp_path / "cpu")
+    assert alone.attrs["extraction"]["attention"] == "flex"
     assert alone["item"].values.tolist() == expected["item"].values.tolist()
     assert_alike(alone["hidden"].values, expected["hidden"].values, 1e-4)
     for part in (1, 0):

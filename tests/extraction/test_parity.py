@@ -95,6 +95,83 @@ def test_a_fall_back_is_in_the_manifest_and_the_run_and_gives_the_right_scores(
     assert "fallback" not in padded.attrs["extraction"]
 
 
+@pytest.fixture
+def on_one_gpu(monkeypatch):
+    """As on a GPU, but that FlexAttention isn't compiled."""
+    monkeypatch.setattr(attention, "on_one_gpu", lambda backbone: True)
+
+
+WIDE = {"num_attention_heads": 2, "num_key_value_heads": 1}  # 16 a head
+
+
+def test_wide_heads_on_one_gpu_run_with_the_block_mask(
+    tiny_model, tiny_llama, tmp_path, on_one_gpu
+):
+    model = replace(tiny_model, backbone=tiny_llama(**WIDE))
+    about = extract(model, made_up(), store=tmp_path).attrs["extraction"]
+    assert (about["packing"], about["attention"]) == ("trees", "flex")
+    assert "fallback" not in about
+
+
+def test_heads_that_the_kernel_is_too_wide_for_take_a_call_a_chain(
+    tiny_model, tmp_path, monkeypatch, on_one_gpu
+):
+    monkeypatch.setattr(attention, "flex_attention", lambda *a, **k: pytest.fail("tried"))
+    found = extract(tiny_model, made_up(), store=tmp_path / "a")
+    about = found.attrs["extraction"]
+    assert (about["packing"], about["attention"]) == ("trees", "branching")
+    assert about["fallback"] == "flex takes heads of 16 features or more, and these have 8"
+    monkeypatch.undo()
+    expected = extract(tiny_model, made_up(), store=tmp_path / "b")
+    assert (found["score"] == expected["score"]).all()
+    assert "fallback" not in expected.attrs["extraction"]
+
+
+class LoweringError(Exception):
+    """As compilers raise them: of no kind that has a name here."""
+
+
+def test_a_kernel_that_fails_to_compile_gives_way_and_is_not_tried_again(
+    tiny_model, tiny_llama, tmp_path, monkeypatch, on_one_gpu
+):
+    tried = []
+
+    def fails(*_, **__):
+        tried.append(1)
+        raise LoweringError("no valid config for this shape\nmore")
+
+    monkeypatch.setattr(attention, "flex_attention", fails)
+    model = replace(tiny_model, backbone=tiny_llama(**WIDE))
+    found = extract(model, made_up(), store=tmp_path / "a")
+    about = found.attrs["extraction"]
+    assert (about["packing"], about["attention"]) == ("trees", "branching")
+    assert (
+        about["fallback"] == "flex: packed as trees the model fails: no valid config for this shape"
+    )
+    assert tried == [1]
+    manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
+    assert manifest["decided"]["attention"] == "branching"
+    (tmp_path / "a" / "00000.safetensors").unlink()
+    assert extract(model, made_up(), store=tmp_path / "a").attrs == found.attrs
+    assert tried == [1]
+
+
+def test_where_no_kernel_suits_the_reasons_of_both_are_given(
+    tiny_model, tiny_llama, tmp_path, monkeypatch, on_one_gpu
+):
+    def fails(*_, **__):
+        raise NotImplementedError("no such attention")
+
+    monkeypatch.setattr(attention, "states", fails)
+    model = replace(tiny_model, backbone=tiny_llama(**WIDE))
+    about = extract(model, made_up(), store=tmp_path).attrs["extraction"]
+    assert about["packing"] == "padded"
+    assert about["fallback"] == (
+        "flex: packed as trees the model fails: no such attention; "
+        "packed as trees the model fails: no such attention"
+    )
+
+
 def test_what_was_decided_is_not_tried_again(tiny_model, tmp_path, monkeypatch):
     calls = []
     objection = parity.objection
