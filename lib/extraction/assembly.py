@@ -74,6 +74,7 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
                     "device": manifest["device"],
                     **manifest[stores.DECIDED],
                     **({"date": model.format.date} if model.format.date else {}),
+                    "reads": model.card.get("reads") or model.format.reads,
                     **halved,
                 },
                 "versions": {**manifest["versions"], "safetensors": safetensors.__version__},

@@ -36,8 +36,8 @@ items were filtered still matches ``items.comparisons``. ``attrs`` holds plain J
 ``model``, ``dataset``, ``items`` (their fingerprint), ``fingerprint`` (of the model's parts),
 ``dropped`` (reason → count), ``unscored`` (reason → ids of those items that this model can't
 score; missing from older runs), ``missing``, ``about``, ``extraction`` (dtype, device,
-packing, attention, and where it happened why packing fell back and what memory had room for),
-``versions``, ``template_example``.
+packing, attention, which token is read, and where it happened why packing or attention fell
+back and what memory had room for), ``versions``, ``template_example``.
 """
 
 from __future__ import annotations

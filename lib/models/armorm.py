@@ -221,7 +221,7 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
     ):
         if held is not None and config.get(key, held) != held:
             raise ModelError(
-                f"{key} {config[key]} in the weights of {name}, as its config.json says",
+                f"{key} {documents.shown(config[key])} in the weights of {name}, as in config.json",
                 f"{held}",
                 "Check that config.json belongs to these weights.",
             )

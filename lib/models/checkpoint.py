@@ -115,7 +115,7 @@ class Checkpoint:
     @property
     def architecture(self) -> str:
         """The class that the configuration names; empty without one."""
-        return next(iter(self.config.get("architectures") or ()), "")
+        return next(iter(self.config.get("architectures") or ()), "")[:80]
 
     @property
     def left_over(self) -> list[str]:
@@ -390,6 +390,6 @@ def _first_line(error: Exception) -> str:
 
 
 def _listed(keys: Collection[str]) -> str:
-    shown = sorted(keys)
+    shown = sorted(key[:80] for key in keys)
     more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
     return ", ".join(shown[:5]) + more

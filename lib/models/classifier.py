@@ -134,21 +134,20 @@ def load(
             "kind": "sequence classifier read as rewards",
             "names": named[0].source,
             "note": " ".join(filter(None, [known.note if known else "", checkpoint.note])),
-            "reads": _token_read(format, text.pad_token_id),
+            "reads": _reads(format, text.pad_token_id),
         },
     )
 
 
-def _token_read(format: PromptFormat, pad: int | None) -> str:
-    """Which token's state is read, and whether transformers' own class would read it."""
+def _reads(format: PromptFormat, pad: int | None) -> str:
+    """Which token's state is read, and whether transformers' own class reads another."""
     *_, before, last = map(int, format.encode(EXAMPLE, [EXAMPLE_RESPONSE]).sequences[0])
-    shown, earlier = (repr(format.tokenizer.convert_ids_to_tokens(i)) for i in (last, before))
-    found = f"the last token of the rendered text, {shown}, by its position"
     if last != pad:
-        return found
+        return format.reads
+    earlier = repr(format.tokenizer.decode([before]))
     return (
-        f"{found}; transformers' own class reads an earlier one, here {earlier}: it looks for the "
-        "last that is not the pad token, and this is"
+        f"{format.reads}; it is the pad token, which transformers' own class passes over, to "
+        f"read an earlier one, here {earlier}"
     )
 
 
@@ -157,7 +156,7 @@ def _check_kind(checkpoint: Checkpoint) -> None:
     if checkpoint.architecture.endswith("ForTokenClassification"):
         raise ModelError(
             f"one reward a text from {checkpoint.name}",
-            f"a token classifier ({checkpoint.architecture[:80]}), which scores each token",
+            f"a token classifier ({checkpoint.architecture}), which scores each token",
             "Load a sequence classifier. If the score at the last token is the reward, name "
             "the sequence classifier of that model in architectures of config.json.",
         )

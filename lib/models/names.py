@@ -161,12 +161,15 @@ def _heads(names: list[tuple[str, str]], source: str, count: int, model: str) ->
     wrong = [
         name
         for name in texts
-        if not isinstance(name, str) or not name.strip() or texts.count(name) > 1
+        if not isinstance(name, str)
+        or not name.strip()
+        or not name.isprintable()  # a NUL or half a surrogate pair fails where it is stored
+        or texts.count(name) > 1
     ]
     if wrong:
         raise ModelError(
-            f"distinct, non-empty head names for {model}",
-            f"{wrong[0]!r} ({source})",
+            f"distinct, printable head names for {model}",
+            f"{wrong[0]!a:.80} ({source})",
             "Name each head by a text of its own: heads=[…].",
         )
     return [Head(name, source, concept) for name, concept in names]

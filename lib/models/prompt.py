@@ -167,6 +167,7 @@ class PromptFormat:
                 "two",
                 "Remove the one that the template or the tokenizer's post-processor adds.",
             )
+        self._last = int(ids[-1])
         self._cut = self._find_cut()
 
     def render(
@@ -410,6 +411,12 @@ class PromptFormat:
     def example(self) -> str:
         """A fixed conversation as this format renders it, for the provenance page."""
         return self.render(EXAMPLE, EXAMPLE_RESPONSE)
+
+    @property
+    def reads(self) -> str:
+        """Which token's state is read, in words."""
+        shown = repr(self.tokenizer.decode([self._last]))
+        return f"the last {shown}" if self.end_of_turn is not None else f"the last token, {shown}"
 
 
 def _day(text: str) -> datetime:

@@ -123,6 +123,7 @@ def test_a_run_says_what_it_was_made_from(run, tiny_model, items):
         "device": "cpu",
         "packing": "trees",
         "attention": "branching",
+        "reads": "the last '<|im_end|>'",
     }
     assert set(run.attrs["versions"]) == {
         "torch",

@@ -15,7 +15,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
+from lib.data.items import Builder
 from lib.errors import ModelError
+from lib.extraction import extract
 from lib.extraction.forward import forward
 from lib.models import load_model
 from lib.models.checkpoint import open_checkpoint
@@ -264,14 +266,25 @@ def test_where_the_pad_token_ends_the_text_it_is_read_and_the_card_says_so(tmp_p
     np.testing.assert_allclose(earlier, short, atol=1e-5)
     assert np.abs(ours - earlier).max() > 0.1
     says = model.card["reads"]
-    assert says.startswith(f"the last token of the rendered text, {tiny.EOT!r}, by its position")
-    assert "transformers' own class reads an earlier one" in says
+    assert says.startswith(f"the last token, {tiny.EOT!r}; it is the pad token, which")
+    found = extract(model, one_item(), store=tmp_path / "store")
+    assert found.attrs["extraction"]["reads"] == says
 
 
-def test_another_pad_token_moves_nothing_and_the_card_names_the_token_alone(tmp_path):
+def one_item():
+    builder = Builder("made-up")
+    builder.add("item", "Hi", ["Hello there, how can I help?", "No."], [(0, 1, "c", "s")])
+    return builder.build()
+
+
+def test_another_pad_token_moves_nothing_and_the_token_alone_is_named(tmp_path):
     tiny.write_classifier(tmp_path)
-    expected = f"the last token of the rendered text, {tiny.EOT!r}, by its position"
-    assert load(tmp_path).card["reads"] == expected
+    assert load(tmp_path).card["reads"] == f"the last token, {tiny.EOT!r}"
+
+
+def test_a_run_says_which_token_is_read(tiny_model, tmp_path):
+    found = extract(tiny_model, one_item(), store=tmp_path)
+    assert found.attrs["extraction"]["reads"] == "the last '<|im_end|>'"
 
 
 # ---- Kernels ----
