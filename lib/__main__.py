@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lib import hub
 from lib.errors import AuditError, ParameterError
 
 
@@ -218,7 +219,8 @@ def _extract(options) -> None:
         return
     if options.out:
         check_target(options.out, options.states)
-    items = _items(options)
+    with hub.under_way(f"Reading {options.dataset}"):
+        items = _items(options)
     device = options.device or (place.device if place else None)
     model = _model(options, device)
     held_out = not options.all_prompts
@@ -242,9 +244,13 @@ def _extract(options) -> None:
 def _model(options, device: str | None = None):
     from lib.models import load_model
 
-    return load_model(
-        options.model, device=device or None, dtype=options.dtype or None, date=options.date or None
-    )
+    with hub.under_way(f"Loading {options.model}"):
+        return load_model(
+            options.model,
+            device=device or None,
+            dtype=options.dtype or None,
+            date=options.date or None,
+        )
 
 
 def _announce(options, model, items, held_out: bool) -> None:

@@ -36,6 +36,7 @@ ELSEWHERE = {
     "dataset": "give the folder that holds its files as 'source'",
 }
 T = TypeVar("T")
+_under_way: list[threading.Event] = []  # of what is said to go on, the innermost last
 
 
 def snapshot(
@@ -100,7 +101,7 @@ def snapshot(
         before = Path(seen).parent.name if isinstance(seen, str) else ""
         folder = fetch([first], revision)
         if before not in ("", folder.name):
-            _say(f"{name} has moved: it was at {before[:8]} and is at {folder.name[:8]} now")
+            say(f"{name} has moved: it was at {before[:8]} and is at {folder.name[:8]} now")
         try:
             tree = get_cached_repo_tree(name, repo_type=kind, revision=folder.name)
         except CachedRepoTreeNotFoundError:  # kept by an older client, and the hub out of reach
@@ -140,10 +141,9 @@ def get(url: str, name: str, timeout: float) -> bytes:
 
 
 def patiently(attempt: Callable[[], T], name: str) -> T:
-    """What ``attempt`` returns, tried again while the hub says that it is busy.
+    """What ``attempt`` returns, tried again while a server is busy or connections break.
 
-    So it is after a connection that broke. It waits as long as the hub asks for, else
-    longer each time, and begins no wait that
+    It waits as long as the server asks for, else longer each time, and begins no wait that
     would end more than ``PATIENCE`` seconds after the first try; each wait is said.
     """
     end, wait = time.monotonic() + PATIENCE, FIRST_WAIT
@@ -161,7 +161,7 @@ def patiently(attempt: Callable[[], T], name: str) -> T:
             pause = wait if asked is None else asked
             if time.monotonic() + pause > end:
                 raise
-            _say(f"{name}: {why}; next try in {pause:g} s")
+            say(f"{name}: {why}; next try in {pause:g} s")
             time.sleep(pause)
             wait *= 2
 
@@ -238,7 +238,7 @@ def said(error: Exception) -> str:
 def _public(text: str) -> str:
     text = re.sub(r"(\w+://)[^/\s@]*@", r"\1", text)
     text = re.sub(r"(\w+://[^\s?]*)\?\S*", r"\1", text)
-    return re.sub(r"\bhf_\w+", "hf_…", text)
+    return re.sub(r"\bhf_[A-Za-z0-9]{6,}", "hf_…", text)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -256,7 +256,7 @@ def _response(error: Exception):
 def _asked(response) -> float | None:
     """Seconds that a server asks to wait: ``Retry-After``, or the end of a rate's window."""
     after = response.headers.get("Retry-After") or ""
-    window = re.search(r";\s*t\s*=\s*(\d+)", response.headers.get("RateLimit") or "")
+    window = re.search(r"r\s*=\s*0\s*;\s*t\s*=\s*(\d+)", response.headers.get("RateLimit") or "")
     given = after if after.isdecimal() else window and window[1]
     return float(given) if given else None
 
@@ -282,7 +282,7 @@ def _announce(name: str, folder: Path, absent: Mapping[str, int], kind: str) -> 
     free = shutil.disk_usage(place).free
     files = f"{len(absent)} file{'s' * (len(absent) != 1)}"
     room = f"{_bytes(free)} free at {place}"
-    _say(f"{name} at {folder.name[:8]}: {_bytes(total)} in {files} to download; {room}")
+    say(f"{name} at {folder.name[:8]}: {_bytes(total)} in {files} to download; {room}")
     if total > free:
         raise _no_room(f"{_bytes(total)} of disk space for {name}", room, kind)
     return total
@@ -295,24 +295,44 @@ def _no_room(needed: str, found: str, kind: str) -> AuditError:
 
 
 @contextmanager
+def under_way(what: str) -> Iterator[None]:
+    """Inside, say what is done: when it begins, and every so often how long it has taken."""
+    say(f"{what} …")
+    with _ticking(lambda seconds: f"{what}: {seconds:.0f} s so far"):
+        yield
+
+
+@contextmanager
 def _watched(name: str, folder: Path, total: int) -> Iterator[None]:
     """Inside, lines say how far a download is, where the client's own bars aren't shown."""
-    blobs, done = folder.parents[1] / "blobs", threading.Event()
-    before, start = _held(blobs), time.monotonic()
+    blobs = folder.parents[1] / "blobs"
+    before = _held(blobs)
+
+    def so_far(seconds: float) -> str:
+        got = _held(blobs) - before
+        return f"{name}: {_bytes(got)} of {_bytes(total)}, {_bytes(got / seconds)} a second"
+
+    with _ticking(so_far, shown=not sys.stderr.isatty()):
+        yield
+
+
+@contextmanager
+def _ticking(sentence: Callable[[float], str], shown: bool = True) -> Iterator[None]:
+    """Say a sentence about the seconds gone by, now and then, but for what goes on inside."""
+    done, start = threading.Event(), time.monotonic()
 
     def lines() -> None:
         while not done.wait(EVERY):
-            got = _held(blobs) - before
-            rate = got / (time.monotonic() - start)
-            _say(f"{name}: {_bytes(got)} of {_bytes(total)}, {_bytes(rate)} a second")
+            if shown and _under_way[-1] is done:
+                say(sentence(time.monotonic() - start))
 
-    watcher = threading.Thread(target=lines, daemon=True)
-    if not sys.stderr.isatty():
-        watcher.start()
+    _under_way.append(done)
+    threading.Thread(target=lines, daemon=True).start()
     try:
         yield
     finally:
         done.set()
+        _under_way.remove(done)
 
 
 def _held(folder: Path) -> int:
@@ -361,9 +381,12 @@ class BusyError(OSError):
 
 
 def _bounded(response) -> None:
-    if response.status_code in BUSY and (_asked(response) or 0) > PATIENCE:
+    # Without an answer to this one the client takes what its cache has.
+    looks_up = "/revision/" in response.request.url.path
+    if response.status_code in BUSY and not looks_up and (_asked(response) or 0) > PATIENCE:
         raise BusyError(response)
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """A line for whoever waits: on stderr, at once."""
     print(sentence, file=sys.stderr, flush=True)

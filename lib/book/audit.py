@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lib import paths
+from lib import hub, paths
 from lib.book import applies, plan
 from lib.book.estimate import Estimate, announce, estimate
 from lib.errors import DataError, ParameterError
@@ -172,12 +172,13 @@ def _tried(
             _loaded(dataset, options)
     loaded = [_loaded(dataset, options) for dataset in datasets if dataset not in there]
     folder = Path(model).expanduser()
-    known = load_model(
-        str(folder.absolute()) if model_name(model) != model else model,
-        dtype=options.get("dtype"),
-        device=options.get("device"),
-        date=options.get("date"),
-    )
+    with hub.under_way(f"Loading {model}"):
+        known = load_model(
+            str(folder.absolute()) if model_name(model) != model else model,
+            dtype=options.get("dtype"),
+            device=options.get("device"),
+            date=options.get("date"),
+        )
     ahead = [items for items in loaded if not is_stored(known, items)]
     found = applies.of_model(known), [estimate(known, items) for items in ahead]
     del known
@@ -192,12 +193,13 @@ def _loaded(dataset: dict[str, str], options: dict[str, Any]):
     if name.startswith("file:"):
         name = f"file:{paths.ROOT / name.removeprefix('file:')}"
     try:
-        return load_items(
-            name,
-            source=str(paths.ROOT / source) if source else None,
-            limit=options.get("limit", 0),
-            seed=options.get("seed", 0),
-        )
+        with hub.under_way(f"Reading {name}"):
+            return load_items(
+                name,
+                source=str(paths.ROOT / source) if source else None,
+                limit=options.get("limit", 0),
+                seed=options.get("seed", 0),
+            )
     except DataError as error:
         family = name.split("/")[0]
         if not source or Path(source).name == family:

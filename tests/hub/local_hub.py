@@ -144,13 +144,25 @@ class Handler(BaseHTTPRequestHandler):
         found = self._commit(kind, name, revision)
         if not found:
             return
-        _, _, files = found
-        entries = [_entry(path, content) for path, content in files.items()]
+        under = f"{folder}/" if folder else ""
+        files = {path: held for path, held in found[2].items() if path.startswith(under)}
+        if not files:
+            return self._refuse(404, "EntryNotFound", f"{folder} does not exist")
+        if query.get("recursive", ["False"])[0].lower() == "true":
+            entries = [_entry(path, content) for path, content in files.items()]
+        else:
+            names = {path: path.removeprefix(under).partition("/") for path in files}
+            entries = [_entry(path, files[path]) for path, name in names.items() if not name[1]]
+            inner = sorted({under + name[0] for name in names.values() if name[1]})
+            entries += [
+                {"type": "directory", "oid": MAIN, "size": 0, "path": each} for each in inner
+            ]
         start = int(query.get("cursor", ["0"])[0])
         headers = {}
         if start + PAGE < len(entries):
             here = self.path.split("?")[0]
-            following = f"{self.hub.url}{here}?recursive=True&cursor={start + PAGE}"
+            asked = query.get("recursive", ["False"])[0]
+            following = f"{self.hub.url}{here}?recursive={asked}&cursor={start + PAGE}"
             headers["Link"] = f'<{following}>; rel="next"'
         self._json(entries[start : start + PAGE], headers)
 

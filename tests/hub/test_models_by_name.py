@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from types import SimpleNamespace
@@ -186,8 +187,9 @@ def test_the_wait_is_as_long_as_the_hub_asks_for(hub, classifier, monkeypatch):
     monkeypatch.setattr(client, "time", SimpleNamespace(sleep=pauses.append, monotonic=lambda: 0))
     hub.fail("/api/", 429, Retry_After="7")
     hub.fail("/api/", 429, RateLimit='"api";r=0;t=5')
+    hub.fail("/api/", 503, RateLimit='"api";r=499;t=60')  # not what it is busy with
     load()
-    assert pauses == [7, 5]
+    assert pauses == [7, 5, 4 * client.FIRST_WAIT]
 
 
 def test_a_hub_that_stays_busy_is_said_and_not_waited_for_without_end(hub, classifier):
@@ -199,10 +201,11 @@ def test_a_hub_that_stays_busy_is_said_and_not_waited_for_without_end(hub, class
     assert len(hub.asked) == 1
 
 
-def test_a_busy_hub_does_not_matter_where_the_cache_has_the_model(hub, classifier):
+@pytest.mark.parametrize("wish", [{}, {"Retry_After": "3600"}])
+def test_a_busy_hub_does_not_matter_where_the_cache_has_the_model(hub, classifier, wish):
     hub.add(NAME, classifier)
     first = load()
-    hub.fail("/api/", 503, times=99)
+    hub.fail("/api/", 429, times=99, **wish)
     assert load().fingerprint == first.fingerprint
 
 
@@ -288,6 +291,11 @@ def test_how_far_a_download_is_is_said_in_lines(hub, classifier, monkeypatch, ca
     load()
     told = [line for line in capfd.readouterr().err.splitlines() if "a second" in line]
     assert told and all(line.startswith(f"{NAME}: ") and " of 1" in line for line in told)
+
+
+def test_a_disk_that_fills_up_is_said():
+    error = client.refused(OSError(errno.ENOSPC, "No space left on device"), NAME, "model")
+    assert "no room left" in error.found and "HF_HOME" in error.remedy
 
 
 def test_messages_hold_no_token_and_no_credentials_of_a_url():
