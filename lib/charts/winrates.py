@@ -82,9 +82,8 @@ def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str
         "win_rate", ascending=False, kind="stable", na_position="last"
     )
     heads = list(dict.fromkeys([*first["head"], *table["head"]]))
-    drawn = table.loc[table["subset"].isin(subsets), list(COLUMNS)].rename(
-        columns={"head": "name", "p_adjusted": "p", "win_rate": "rate"}
-    )
+    drawn = table.loc[table["subset"].isin(subsets)].reindex(columns=[*COLUMNS, "length"])
+    drawn = drawn.rename(columns={"head": "name", "p_adjusted": "p", "win_rate": "rate"})
     drawn = drawn.assign(kind="head", row=drawn["name"].map(heads.index))
     if baselines is not None:
         require(baselines, BASELINE_COLUMNS, "baselines")
@@ -97,12 +96,12 @@ def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str
         title = {"kind": "title", "name": "For comparison", "row": len(heads)}
         drawn = pd.concat([drawn, pd.DataFrame([title]), below], ignore_index=True)
     drawn["subset"] = drawn["subset"].map(number)
-    for column in ("name", "note"):
-        drawn[column] = drawn[column].fillna("").map(plain)
+    for column in ("name", "note", "length"):
+        drawn[column] = drawn[column].astype(object).fillna("").map(plain)
     shown = ["rate", "low", "high", "p", "mde"]
     drawn[shown] = drawn[shown].astype(float).round(5)
     counted = ["n", "wins", "ties", "losses"]
-    return drawn[["row", "kind", "name", "subset", *counted, *shown, "verdict", "note"]]
+    return drawn[["row", "kind", "name", "subset", *counted, *shown, "verdict", "note", "length"]]
 
 
 def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str]) -> alt.TopLevelMixin:
@@ -140,7 +139,8 @@ _TEXTS = {
         f"{what}_text": f"isValid(datum.{what}) ? format(datum.{what}, ',') : '–'"
         for what in ("n", "wins", "ties", "losses")
     },
-    "mde_text": "isValid(datum.mde) ? '±' + format(datum.mde, '.3f') : '–'",
+    "mde_text": "isValid(datum.mde) ? '±' + format(datum.mde, '.3f') : 'none'",
+    "length_text": "datum.length || '–'",
 }
 
 RIGHT, NUMERAL = 118, 40  # px kept for verdict and number, and of these for the number
@@ -263,6 +263,7 @@ def _touch(heads, others) -> list[alt.Chart]:
         *(alt.Tooltip(f"{what}_text:N", title=what) for what in ("wins", "ties", "losses")),
         alt.Tooltip("p_text:N", title="adjusted p"),
         alt.Tooltip("mde_text:N", title="detectable"),
+        alt.Tooltip("length_text:N", title="beside length"),
     ]
     below = [alt.Tooltip("name:N", title="baseline"), *numbers]
     return [
@@ -291,7 +292,11 @@ def _in_words(overall: pd.DataFrame, subsets: list[str]) -> str:
         if math.isnan(row.win_rate):
             told.append(f"{name} {row.verdict} ({plain(row.note)})")
         else:
-            told.append(f"{name} {row.win_rate:.2f} [{row.low:.2f}, {row.high:.2f}] {row.verdict}")
+            owed = getattr(row, "length", "")
+            told.append(
+                f"{name} {row.win_rate:.2f} [{row.low:.2f}, {row.high:.2f}] {row.verdict}"
+                + (f" ({owed})" if owed else "")
+            )
     if len(ordered) > TOLD:
         told.append(f"and {len(ordered) - TOLD} more")
     parts = f" A menu chooses among {len(subsets)} subsets." if len(subsets) > 1 else ""

@@ -658,3 +658,11 @@ def test_a_chart_that_fails_says_so(open_page, world):
 def test_without_its_libraries_the_site_says_so(open_page, world):
     page = open_page([charts.validity(*world).html()], vega=False)
     assert "vega.js is missing" in page.inner_text(".chart-failure")
+
+
+def test_the_forest_says_in_words_and_on_touch_which_head_is_length():
+    table = table_of(head=["a", "b"], win_rate=[0.8, 0.7], verdict=["strong", "tracks"])
+    chart = charts.validity(table.assign(length=["as the longer response", ""]))
+    first, second = chart.alternative.split("; ")
+    assert first.endswith("(as the longer response)") and "(" not in second
+    assert "beside length" in json.dumps(chart.spec)
