@@ -195,7 +195,7 @@ def refused(error: Exception, name: str, kind: str, revision: str | None = None)
         remedy = f"Look it up at {page}, or leave it out for the newest."
     elif is_any(errors.RepositoryNotFoundError) or status in (401, 404):
         near = _nearest(name, kind)
-        found = f"none of that name that the hub shows to this account (HTTP {status})"
+        found = f"{missing}none of that name that the hub shows to this account (HTTP {status})"
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         remedy = f"{hint}Check its spelling; for a private one {log_in}; or {elsewhere}."
     elif status == 403:

@@ -10,6 +10,7 @@ import pytest
 
 from lib import hub as client
 from lib import paths
+from lib.__main__ import main
 
 NAME = "some-org/tiny-rm"
 
@@ -47,6 +48,28 @@ def test_extract_says_what_it_reads_fetches_and_loads(served, classifier, comman
     assert told[:2] == ["Reading stimuli/probes …", f"Loading {NAME} …"]
     assert told[2].startswith(f"{NAME} at aaaaaaaa: ")
     assert "%|" not in done.stderr  # no bars where nobody watches a terminal
+
+
+def test_audit_says_the_same_before_it_builds(hub, classifier, monkeypatch, tmp_path, capfd):
+    written = []
+    monkeypatch.setattr("lib.book.build.build", lambda cores: tmp_path / "index.html")
+    monkeypatch.setattr("lib.book.plan.add", written.append)
+    hub.add(NAME, classifier)
+    words = ["audit", "--model", NAME, "--datasets", "stimuli/probes", "--limit", "2"]
+    assert main(words) == 0
+    told = capfd.readouterr().err.splitlines()
+    assert told[:2] == ["Reading stimuli/probes …", f"Loading {NAME} …"]
+    assert told[2].startswith(f"{NAME} at aaaaaaaa: ") and "to download" in told[2]
+    assert [entry["model"] for entry in written] == [NAME]
+
+
+def test_audit_of_a_set_that_cannot_be_had_writes_nothing(hub, monkeypatch, capfd):
+    written = []
+    monkeypatch.setattr("lib.book.plan.add", written.append)
+    words = ["audit", "--model", NAME, "--datasets", "hh-rlhf/harmless-base"]
+    assert main(words) == 1 and not written
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith("DataError: needed the dataset Anthropic/hh-rlhf at revision 09be8c5b")
 
 
 def test_a_name_that_cannot_be_had_is_one_line_and_exit_status_1(served, classifier, command):
