@@ -83,7 +83,6 @@ def labels(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
 
     stats.label_matrix(run)
     stats.label_check(run, draws=draws)
-    stats.label_check(run, form="centred", draws=draws)
     stats.mtmm(run, draws=draws)
 
 

@@ -1,4 +1,4 @@
-"""Labels: names called wrong that aren't, exchanges that are found, heads said to agree."""
+"""Labels: names accused that are right, wrong ones that are found, heads said to agree."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from lib.stats import labels
 ALPHA = 0.05
 GAP = labels.GAP
 WITHIN = 0.05  # of the power that the page tells
-ACCUSATIONS = {"swap": "two names are exchanged", "centred": "a head follows another criterion"}
-EITHER = "either accusation"
+CLAIMS = {
+    "wrong": "a name is wrong",
+    "doubted": "a name is in doubt",
+    "pairs": "two names don't both fit",
+    "any": "either accusation",
+}
 STEP = 2_000_000  # cells of an array
 AGREEING = ["a-safety", "b-safety", "a-honesty", "b-honesty"]
 
@@ -23,54 +27,71 @@ def checks(draws: int, seed: int) -> list[dict]:
     return [
         *_accusations(draws, seed),
         *_order(draws, seed),
-        *_swaps(draws, seed),
+        *_found(draws, seed),
         *_agreement(draws, seed),
     ]
 
 
-def _judged(draws: int, seed: int, name: str, **world):
-    """Adjusted p of each accusation, by form, and p of the order of names, over many worlds."""
+def _judged(draws: int, seed: int, name: str, order: bool = False, **world):
+    """What the page says of many worlds, world by world.
+
+    ``wrong`` and ``doubted`` of each head, ``pairs`` (adjusted p of each exchange); or ``order``
+    (p of the names as a whole).
+    """
     source = generator(seed, name)
-    concepts = world.get("concepts", 4)
-    own = np.arange(concepts)
-    orders = labels.name_orders(concepts, 2000)
-    adjusted: dict[str, list[np.ndarray]] = {form: [] for form in labels.FORMS}
-    order = []
-    for part in parts(draws, max(1, STEP // (concepts**2 * world["pairs"]))):
+    concepts, rivals = world.get("concepts", 4), world.get("rivals", 0)
+    own = np.asarray([*range(concepts), *[labels.RIVAL] * rivals])
+    orders = labels.name_orders(len(own), 2000)
+    out: dict[str, list[np.ndarray]] = {}
+    for part in parts(draws, max(1, STEP // (concepts * len(own) * world["pairs"]))):
         won, criterion = label_wins(source, part, gap=GAP, **world)
         found = labels.moments(won, criterion, np.arange(len(criterion)))
-        swaps = labels.swap_contrasts(found, own, *labels.swap_family(own))
-        centred = labels.centred_contrasts(found, own, *labels.centred_family(own, concepts))
-        for form, contrasts in (("swap", swaps), ("centred", centred)):
-            adjusted[form].append(labels.accused(labels.one_sided(*contrasts)))
-        if concepts <= labels.ENUMERATED:
-            order.append(labels.names_p(found.rate, own, orders))
-    whole = {form: np.concatenate(parts) for form, parts in adjusted.items()}
-    return whole, np.concatenate(order) if order else None
+        if order:
+            said = {"order": labels.names_p(*labels.named(found.rate, own), orders)}
+        else:
+            verdicts = labels.verdicts(found, own, ALPHA)
+            said = {"wrong": verdicts.wrong, "doubted": verdicts.doubted}
+            said["pairs"] = verdicts.swap.adjusted
+        for key, values in said.items():
+            out.setdefault(key, []).append(values)
+    return {key: np.concatenate(values) for key, values in out.items()}
 
 
 def _accusations(draws: int, seed: int) -> list[dict]:
-    kinds = {
-        "correct": f"all 4 names are right (gap {GAP})",
-        "nothing": "4 heads follow nothing",
-    }
-    sizes = {(100, 0.0): "100 pairs a criterion", (20, 0.5): "20 pairs, heads alike in half"}
-    found: dict[str, list[tuple[str, np.ndarray]]] = {words: [] for words in ACCUSATIONS.values()}
-    found[EITHER] = []
-    for kind, says in kinds.items():
-        for (pairs, shared), size in sizes.items():
-            adjusted, _ = _judged(
-                many(draws, 10_000),
-                seed,
-                f"labels/accusations/{kind}/{pairs}",
-                kind=kind,
-                pairs=pairs,
-                shared=shared,
-            )
-            made = {form: (p < ALPHA).any(axis=1) for form, p in adjusted.items()}
-            for form, words in ACCUSATIONS.items():
-                found[words].append((f"{says}; {size}", made[form]))
-            found[EITHER].append((f"{says}; {size}", np.any(list(made.values()), axis=0)))
+    """Worlds in which what is said is false: of all heads, or of those that nobody touched."""
+    right, swapped = f"all 4 names are right (gap {GAP})", "2 of 5 names are exchanged"
+    large, small = {"pairs": 100}, {"pairs": 20, "shared": 0.5}
+    few, told = "20 pairs, heads alike in half", "100 pairs a criterion"
+    own, pair = ("wrong", "pairs", "any"), ("wrong", "doubted", "pairs")
+    five = large | {"concepts": 5}
+    worlds = (
+        (own, "correct", 0, right, told, large),
+        (own, "correct", 0, right, few, small),
+        (own, "nothing", 0, "4 heads follow nothing", told, large),
+        (own, "nothing", 0, "4 heads follow nothing", few, small),
+        (own, "rival", 0, f"{right}, a rival does as well", told, large | {"rivals": 2}),
+        (own, "nothing", 0, "4 heads and 2 rivals follow nothing", told, large | {"rivals": 2}),
+        (pair, "swap", 2, f"{swapped}; the others", told, five),
+        (pair[:2], "spill", 2, f"{swapped}, one beats an innocent; the others", told, five),
+        (pair, "taken", 1, "1 of 4 names is a rival's; the others", told, large | {"rivals": 1}),
+        (pair, "length", 1, "1 of 4 heads is replaced by length; the others", told, large),
+    )
+    found: dict[str, list[tuple[str, np.ndarray]]] = {words: [] for words in CLAIMS.values()}
+    for which, kind, touched, says, size, world in worlds:
+        name = f"labels/accusations/{kind}/{world['pairs']}/{world.get('rivals', 0)}"
+        most = 10_000 if kind == "nothing" else 2_000  # elsewhere nearly none is accused
+        said = _judged(many(draws, most), seed, name, kind=kind, **world)
+        concepts, rivals = world.get("concepts", 4), world.get("rivals", 0)
+        heads = np.asarray([*range(concepts), *[labels.RIVAL] * rivals])
+        sides = np.stack(labels.swap_family(heads, np.ones((len(heads), concepts), bool)))
+        made = {
+            "wrong": said["wrong"][:, touched:].any(axis=1),
+            "doubted": said["doubted"][:, touched:].any(axis=1),
+            "pairs": (said["pairs"][:, (sides >= touched).all(axis=0)] < ALPHA).any(axis=1),
+        }
+        made["any"] = made["wrong"] | made["pairs"]
+        for claim in which:
+            found[CLAIMS[claim]].append((f"{says}; {size}", made[claim]))
     return [
         check(words, world, "false-positive rate", happened, at_most=FALSE)
         for words, worlds in found.items()
@@ -80,59 +101,65 @@ def _accusations(draws: int, seed: int) -> list[dict]:
 
 def _order(draws: int, seed: int) -> list[dict]:
     claim = "names beat random ones (p < .05)"
-    rows = []
-    for kind, says in (("derangement", "every name is wrong"), ("random", "names are dealt")):
-        _, p = _judged(
-            many(draws, 10_000), seed, f"labels/{kind}", kind=kind, concepts=5, pairs=100
-        )
-        rows.append(
-            check(
-                claim,
-                f"{says}; 5 heads, 100 pairs a criterion, gap {GAP}",
-                "false-positive rate",
-                p < ALPHA,
-                at_most=FALSE,
-            )
-        )
-    _, p = _judged(many(draws, 10_000), seed, "labels/right", kind="correct", concepts=5, pairs=100)
-    rows.append(
-        check(
-            claim,
-            f"all names are right; 5 heads, 100 pairs a criterion, gap {GAP}",
-            "power",
-            p < ALPHA,
-            at_least=POWER,
-        )
+    size = f"100 pairs a criterion, gap {GAP}"
+    false = {"at_most": FALSE}
+    worlds = (
+        ("derangement", 5, 0, "every name is wrong; 5 heads", false),
+        ("random", 5, 0, "names are dealt; 5 heads", false),
+        ("random", 4, 2, "names are dealt; 4 heads, 2 rivals", false),
+        ("correct", 5, 0, "all names are right; 5 heads", {"at_least": POWER}),
+        ("correct", 4, 2, "all names are right; 4 heads, 2 rivals", {"at_least": POWER}),
     )
+    rows = []
+    for kind, concepts, rivals, says, target in worlds:
+        world = {"kind": kind, "concepts": concepts, "rivals": rivals, "pairs": 100}
+        p = _judged(many(draws, 10_000), seed, f"labels/{kind}/{rivals}", order=True, **world)[
+            "order"
+        ]
+        measure = "power" if "at_least" in target else "false-positive rate"
+        rows.append(check(claim, f"{says}, {size}", measure, p < ALPHA, **target))
     return rows
 
 
-def _swaps(draws: int, seed: int) -> list[dict]:
-    """The first two heads are exchanged; the first pair of the family is theirs."""
+def _found(draws: int, seed: int) -> list[dict]:
+    """The first head's name is wrong: exchanged with the second or a rival, or it is length."""
     rows = []
-    for concepts, pairs, most in ((4, 100, 10_000), (9, 100, 1_000), (4, 40, 10_000)):
-        adjusted, _ = _judged(
-            many(draws, most),
-            seed,
-            f"labels/exchanged/{concepts}/{pairs}",
-            kind="swap",
-            concepts=concepts,
-            pairs=pairs,
-        )
-        table = labels.label_check(label_world("correct", concepts=concepts, pairs=pairs)).pairs
-        told = float(table["power"].mean())
-        few = pairs < 100
+    worlds = (
+        ("swap", 4, 0, 100, 10_000, "1 exchange among 4 heads"),
+        ("swap", 9, 0, 100, 1_000, "1 exchange among 9 heads"),
+        ("swap", 4, 0, 40, 10_000, "1 exchange among 4 heads"),
+        ("taken", 4, 1, 250, 2_000, "1 of 4 names is a rival's"),
+        ("taken", 4, 1, 100, 5_000, "1 of 4 names is a rival's"),
+        ("length", 4, 0, 100, 2_000, "1 of 4 heads is replaced by length"),
+    )
+    for kind, concepts, rivals, pairs, most, says in worlds:
+        world = {"kind": kind, "concepts": concepts, "rivals": rivals, "pairs": pairs}
+        name = f"labels/found/{kind}/{concepts}/{pairs}"
+        said = _judged(many(draws, most), seed, name, **world)
+        size = f"{says}; {pairs} pairs a criterion, gap {GAP}"
+        if kind == "length":
+            rows.append(check(CLAIMS["wrong"], size, "power", said["wrong"][:, 0], at_least=POWER))
+            continue
+        right = label_world("correct", concepts=concepts, pairs=pairs, rivals=rivals)
+        power = labels.label_check(right, draws=100).pairs["power"]
+        place = 0 if kind == "swap" else concepts * (concepts - 1) // 2
+        told = float(power.iloc[place])
+        few = pairs < (100 if kind == "swap" else 200)
         rows.append(
             check(
-                "two names are exchanged; power as told" if few else "two names are exchanged",
-                f"1 exchange among {concepts} heads; {pairs} pairs a criterion, gap {GAP}",
+                f"{CLAIMS['pairs']}; power as told" if few else CLAIMS["pairs"],
+                size,
                 "power",
-                adjusted["swap"][:, 0] < ALPHA,
+                said["pairs"][:, place] < ALPHA,
                 at_least=told - WITHIN if few else POWER,
                 at_most=told + WITHIN if few else 1.0,
                 note=f"power that the page tells: {told:.2f}",
             )
         )
+        if not few:
+            accused = (said["wrong"] | said["doubted"])[:, : 2 if kind == "swap" else 1]
+            claim = "a name is wrong or in doubt"
+            rows.append(check(claim, size, "power", accused.any(axis=1), at_least=POWER))
     return rows
 
 

@@ -7,13 +7,21 @@ import math
 import pandas as pd
 
 from lib.findings import words
-from lib.stats.labels import DISCRIMINANT, GAP, LabelCheck
+from lib.stats.labels import (
+    DISCRIMINANT,
+    DOUBTED,
+    GAP,
+    NOT_CONTRADICTED,
+    NOT_TESTED,
+    WRONG,
+    LabelCheck,
+)
 
 MOST = 6  # sentences of one sort
 
 
 def labels(check: LabelCheck) -> list[str]:
-    """Takeaways: right names, their p, names called wrong, and what could be found."""
+    """Takeaways: right names, their p, names wrong or in doubt, and what could be found."""
     heads = check.heads
     told = []
     if check.note:
@@ -26,10 +34,11 @@ def labels(check: LabelCheck) -> list[str]:
             "concept when names are assigned by what the heads do best."
         )
         told.append(_better(check))
-        told += _accused(check.pairs)
+        told += _accused(check)
         told += _power(check)
     told += _beaten(heads)
     told += _untested(heads)
+    told += _missing(heads)
     if check.left_out:
         have = "comparison has" if check.left_out == 1 else "comparisons have"
         told.append(
@@ -57,31 +66,50 @@ def _better(check: LabelCheck) -> str:
     return told
 
 
-def _accused(pairs: pd.DataFrame) -> list[str]:
-    wrong = pairs[pairs["wrong"]].sort_values("p")
-    if wrong.empty:
+def _accused(check: LabelCheck) -> list[str]:
+    """What the verdicts on heads rest on, an accusation a sentence."""
+    label = check.heads.set_index("head")["label"]
+    if not label.isin([WRONG, DOUBTED]).any():
         return [
-            "No name is called wrong: no exchange of two names fits better beyond doubt, where "
-            f"{_would(pairs)}."
+            "No name is called wrong: no head follows another criterion better than its own "
+            f"beyond doubt, where {_would(check.centred)}; and no two names fit better exchanged "
+            f"beyond doubt, where {_would(check.pairs)}."
         ]
-    told = [_pair(row) for row in wrong.itertuples()]
-    return words.first(told, MOST, "further pairs fit better exchanged.")
+    own = check.centred[check.centred["wrong"]].sort_values("p").drop_duplicates("head")
+    pairs = check.pairs[check.pairs["wrong"]].sort_values("p")
+    follows = own.set_index("head")["other_claims"]
+    sides = pairs[["head", "other"]].apply(lambda column: column.map(label))
+    # What a head follows explains its other pairs, unless it is what the partner claims.
+    points = (pairs["head"].map(follows) == pairs["other_claims"]) | (
+        pairs["other"].map(follows) == pairs["claims"]
+    )
+    pairs = pairs[points | ~(sides == NOT_CONTRADICTED).any(axis=1)]
+    told = words.first(
+        [_follows(row) for row in own.itertuples()],
+        MOST,
+        "further heads follow another criterion better.",
+    )
+    return told + words.first(
+        [_pair(row, label) for row in pairs.itertuples()],
+        MOST,
+        "further pairs fit better exchanged.",
+    )
 
 
-def _would(pairs: pd.DataFrame) -> str:
+def _would(table: pd.DataFrame) -> str:
     """The differences that would have been found."""
-    least, most = (f"{size:.2f}" for size in pairs["mde"].agg(["min", "max"]))
+    least, most = (f"{size:.2f}" for size in table["mde"].agg(["min", "max"]))
     sizes = f"{least} to {most}, depending on the pair," if least != most else least
     return f"a difference of {sizes} would have been found with power .8"
 
 
-def family(check: LabelCheck, other: LabelCheck, agreement: pd.DataFrame) -> list[str]:
+def family(check: LabelCheck, agreement: pd.DataFrame) -> list[str]:
     """How many tests the page makes, and which correction covers which.
 
     Parameters
     ----------
-    check, other
-        Of the forms ``swap`` and ``centred``.
+    check
+        From ``label_check``.
     agreement
         From ``mtmm``.
     """
@@ -90,34 +118,54 @@ def family(check: LabelCheck, other: LabelCheck, agreement: pd.DataFrame) -> lis
     judged = int((agreement["verdict"] != "undefined").sum()) if len(agreement) else 0
     return [
         "Two families of accusations, each corrected by Holm at half of the page's level: "
-        f"{len(check.pairs)} exchanges of two names, and {len(other.pairs)} heads beside another "
+        f"{len(check.pairs)} exchanges of two names, and {len(check.centred)} heads beside another "
         "criterion. The p of the names as a "
         "whole is one test of its own"
         + (f", and the bounds of {judged} pairs of concepts are each their own." if judged else ".")
     ]
 
 
-def _pair(row) -> str:
-    numbers = (
-        f"difference {row.delta:.3f}, at least {row.low:.3f}, adjusted p = {row.p_adjusted:.2g}"
-    )
-    if row.other:
-        return (
-            f"The names of {row.head} ({row.claims}) and {row.other} ({row.other_claims}) fit "
-            f"better exchanged ({numbers})."
-        )
+def _numbers(row) -> str:
     return (
-        f"{row.head} is named for {row.claims} and follows {row.other_claims} better ({numbers})."
+        f"(difference {row.delta:.3f}, at least {row.low:.3f}, adjusted p = {row.p_adjusted:.2g})"
+    )
+
+
+def _follows(row) -> str:
+    return (
+        f"{row.head} is named for {row.claims} and follows {row.other_claims} better "
+        f"{_numbers(row)}."
+    )
+
+
+def _pair(row, label: pd.Series) -> str:
+    if label[row.other] == NOT_TESTED:
+        claims = row.other_claims or "none of the concepts"
+        return (
+            f"The name of {row.head} ({row.claims}) fits {row.other}, which claims {claims}, "
+            f"better {_numbers(row)}."
+        )
+    known = (label[[row.head, row.other]] == WRONG).any()
+    return (
+        f"The names of {row.head} ({row.claims}) and {row.other} ({row.other_claims}) fit "
+        f"better exchanged{'' if known else ', so that one of the two is wrong'} {_numbers(row)}."
     )
 
 
 def _power(check: LabelCheck) -> list[str]:
-    least, most = (f"{power:.2f}" for power in check.pairs["power"].agg(["min", "max"]))
-    told = f"power {least} to {most}, depending on the pair" if least != most else f"power {least}"
-    return [
-        f"An exchange of two heads that win {GAP:.2f} more where they belong would be found with "
-        f"{told}."
-    ]
+    tested = set(check.heads.loc[check.heads["label"] != NOT_TESTED, "head"])
+    claims = check.pairs["other"].isin(tested)
+    kinds = {"": check.pairs[claims], ", one of them without a tested claim,": check.pairs[~claims]}
+    told = []
+    for kind, rows in kinds.items():
+        if len(rows):
+            least, most = (f"{power:.2f}" for power in rows["power"].agg(["min", "max"]))
+            power = f"{least} to {most}, depending on the pair" if least != most else least
+            told.append(
+                f"An exchange of two heads{kind} that win {GAP:.2f} more where they belong would "
+                f"be found with power {power}."
+            )
+    return told
 
 
 def _beaten(heads: pd.DataFrame) -> list[str]:
@@ -131,11 +179,16 @@ def _beaten(heads: pd.DataFrame) -> list[str]:
 
 
 def _untested(heads: pd.DataFrame) -> list[str]:
-    rows = heads[(heads["label"] == "not tested") & (heads["note"] != "")]
+    rows = heads[(heads["label"] == NOT_TESTED) & (heads["note"] != "")]
     told = []
     for note, group in rows.groupby("note", sort=False):
         told.append(f"Not tested ({note}): {', '.join(group['head'].astype(str))}.")
     return told
+
+
+def _missing(heads: pd.DataFrame) -> list[str]:
+    rows = heads[(heads["missing"] > 0) & (heads["n"] > 0)]
+    return [f"{row.head}: {row.note}, for this head alone." for row in rows.itertuples()]
 
 
 def _own(row) -> str:
@@ -143,20 +196,6 @@ def _own(row) -> str:
         f"{row.head} wins {row.own:.3f} [{row.low:.3f}, {row.high:.3f}] of the comparisons on "
         f"{row.claims}, which it claims."
     )
-
-
-def centred(check: LabelCheck) -> list[str]:
-    """The second form of accusation: a head that follows another criterion better."""
-    if check.note:
-        return [f"No name could be tested against others: {check.note}."]
-    wrong = check.pairs[check.pairs["wrong"]].sort_values("p")
-    if wrong.empty:
-        return [
-            "No head follows another criterion better than its own beyond doubt, where "
-            f"{_would(check.pairs)}."
-        ]
-    told = [_pair(row) for row in wrong.itertuples()]
-    return words.first(told, MOST, "further heads follow another criterion better.")
 
 
 def agreement(table: pd.DataFrame) -> list[str]:
@@ -188,14 +227,14 @@ def agreement(table: pd.DataFrame) -> list[str]:
 
 
 def answer(check: LabelCheck) -> str:
-    """In short: how many names fit best where they stand, and whether any is called wrong."""
+    """In short: how many names fit best where they stand, and which are wrong or in doubt."""
     if check.note:
         return f"No name could be tested against others: {check.note}."
     told = (
         f"Of {check.tested} names that could be tested, {check.right} fit best where they stand "
         f"(p = {check.p:.2g} against names dealt at random)."
     )
-    return " ".join([told, *_accused(check.pairs)])
+    return " ".join([told, *_accused(check)])
 
 
 def limits(check: LabelCheck) -> str:
@@ -214,10 +253,14 @@ def beaten(check: LabelCheck) -> str:
 
 def glued(check: LabelCheck) -> dict[str, str]:
     """Values of the labels page for other pages."""
-    wrong = check.heads.loc[check.heads["label"] == "wrong", "head"].astype(str)
+
+    def heads(label: str) -> str:
+        return ", ".join(check.heads.loc[check.heads["label"] == label, "head"]) or "none"
+
     return {
         "right": str(check.right),
         "tested": str(check.tested),
         "p": "–" if math.isnan(check.p) else f"{check.p:.2g}",
-        "wrong": ", ".join(wrong) or "none",
+        "wrong": heads(WRONG),
+        "doubted": heads(DOUBTED),
     }

@@ -10,7 +10,7 @@ import pandas as pd
 
 from lib.findings import longer, words
 from lib.stats.winrates import ALL, CHANCE, STRONG, VERDICTS
-from lib.summary.scorecards import ENTANGLED, NO_CONCEPT, NOT_TESTED, WRONG, compared
+from lib.summary.scorecards import DOUBTED, ENTANGLED, NO_CONCEPT, NOT_TESTED, WRONG, compared
 from lib.summary.tables import NOT_RUN
 
 MOST = 3  # sentences of one sort
@@ -85,19 +85,28 @@ def _changing(sides: pd.DataFrame) -> list[tuple[str, pd.Series, pd.Series]]:
 def _names(card: pd.DataFrame) -> list[str]:
     if (card["label"] == NOT_RUN).all():
         return []
-    wrong = card[card["label"] == WRONG]
+    wrong, doubted = card[card["label"] == WRONG], card[card["label"] == DOUBTED]
     tested = card[~card["label"].isin([NOT_RUN, NOT_TESTED])]
     told = _few(
         [
-            f"{row.head} is called wrong about {row.claims} on {row.label_on} "
-            f"(it wins {row.own:.2f} [{row.own_low:.2f}, {row.own_high:.2f}] there)."
+            f"{row.head} is called wrong about {row.claims} on {row.label_on}: it "
+            f"{row.label_why} (it wins {row.own:.2f} [{row.own_low:.2f}, {row.own_high:.2f}] of "
+            "what it claims)."
             for row in wrong.itertuples()
         ],
         "further names are called wrong.",
     )
+    told += _few(
+        [
+            f"The name of {row.head}, {row.claims}, is in doubt on {row.label_on}: it "
+            f"{row.label_why}."
+            for row in doubted.itertuples()
+        ],
+        "further names are in doubt.",
+    )
     if tested.empty:
         return ["No head's name could be tested against what the head does."]
-    if wrong.empty:
+    if not told:
         told = [
             "The one name that was tested is not contradicted."
             if len(tested) == 1

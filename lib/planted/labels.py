@@ -1,5 +1,7 @@
 """Planted label worlds: heads whose names are right, exchanged, all wrong, or dealt at random.
 
+Beside heads that are each named for a criterion there may be rivals, heads without a claim.
+
 ``label_wins`` draws many worlds at once as arrays; ``label_world`` is one of them as a Run.
 ``agreement_gaps`` plants heads of two concepts whose HTMT is known.
 """
@@ -12,25 +14,43 @@ import xarray as xr
 from lib.data.concepts import QUALITIES
 from lib.planted.worlds import make_run
 
-KINDS = ("correct", "swap", "derangement", "random", "nothing")
+KINDS = ("correct", "swap", "spill", "derangement", "random", "nothing", "length")
+KINDS += ("rival", "taken")
 NAMES = tuple(name for name in QUALITIES if name != "overall")  # one thing each
 
 
-def truth(kind: str, concepts: int, generator: np.random.Generator, draws: int = 1) -> np.ndarray:
-    """The criterion that each head really follows, shape (draws, concepts); −1 for none.
+def rates(
+    kind: str,
+    concepts: int,
+    rivals: int,
+    gap: float,
+    generator: np.random.Generator,
+    draws: int = 1,
+) -> np.ndarray:
+    """Win rate of each head on each criterion, shape (draws, concepts, concepts + rivals).
 
-    Head k is named for criterion k.
+    Criteria come first. Head k is named for criterion k; rivals, which come last, for none.
     """
-    own = np.tile(np.arange(concepts), (draws, 1))
-    if kind == "swap":
+    own = np.tile(np.arange(concepts + rivals), (draws, 1))  # criterion that a head follows
+    own[:, concepts:] = -1
+    if kind in ("swap", "spill"):
         own[:, :2] = [1, 0]
     elif kind == "derangement":
-        own = (own + 1) % concepts
+        own[:, :concepts] = (own[:, :concepts] + 1) % concepts
     elif kind == "random":
         own = np.argsort(generator.random(own.shape), axis=1)
     elif kind == "nothing":
         own[:] = -1
-    return own
+    elif kind in ("rival", "taken"):
+        own[:, concepts] = 0
+    if kind in ("taken", "length"):
+        own[:, 0] = -1
+    rate = 0.5 + gap * (own[:, None, :] == np.arange(concepts)[None, :, None])
+    if kind == "length":
+        rate[:, 1, 0] = 1
+    if kind == "spill":
+        rate[:, 2, 0] = 0.5 + 2.25 * gap
+    return rate
 
 
 def label_wins(
@@ -42,8 +62,9 @@ def label_wins(
     gap: float = 0.2,
     kind: str = "correct",
     shared: float = 0.0,
+    rivals: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Outcomes of targeted comparisons for one head a concept.
+    """Outcomes of targeted comparisons for one head a concept, and for rivals.
 
     Parameters
     ----------
@@ -52,11 +73,18 @@ def label_wins(
     gap
         A head wins ½ + gap on the criterion that it follows and ½ on others.
     kind
-        ``correct``; ``swap`` (the first two exchanged); ``derangement`` (every name wrong);
-        ``random`` (names dealt at random); ``nothing`` (no head follows any criterion).
+        ``correct``; ``swap`` (the first two exchanged); ``spill`` (that, and the head that bears
+        the first name wins more on the third criterion than the head that is rightly named for
+        it); ``derangement`` (every name wrong); ``random`` (names dealt at random); ``nothing``
+        (no head follows any criterion); ``length`` (the first is replaced by the length of
+        the response, which the second criterion is about); ``rival`` (the first rival
+        follows the first criterion as much as the head that is named for it); ``taken`` (the
+        first head is exchanged with a rival, and follows nothing).
     shared
         Share of comparisons in which all heads ask the same uniform variable: they then agree
         as far as their win rates allow.
+    rivals
+        Heads without a claim; they follow nothing where the kind doesn't say otherwise.
 
     Returns
     -------
@@ -64,8 +92,7 @@ def label_wins(
         0 or 1, shape (draws, comparisons, heads), and integers, shape (comparisons,).
     """
     criterion = np.repeat(np.arange(concepts), pairs)
-    follows = truth(kind, concepts, generator, draws)
-    rate = 0.5 + gap * (follows[:, None, :] == criterion[None, :, None])
+    rate = rates(kind, concepts, rivals, gap, generator, draws)[:, criterion]
     chance = generator.random(rate.shape)
     together = generator.random(rate.shape[:2]) < shared
     chance = np.where(together[..., None], chance[..., :1], chance)
@@ -78,20 +105,26 @@ def label_world(
     concepts: int = 4,
     pairs: int = 100,
     gap: float = 0.2,
+    rivals: int = 0,
     seed: int = 0,
 ) -> xr.Dataset:
-    """One world of ``label_wins`` as a Run, its heads named ``planted-safety`` and so on."""
+    """One world of ``label_wins`` as a Run.
+
+    Its heads are named ``planted-safety`` and so on, its rivals ``rival-0``.
+    """
     generator = np.random.default_rng(seed)
-    won, criterion = label_wins(generator, 1, concepts=concepts, pairs=pairs, gap=gap, kind=kind)
+    won, criterion = label_wins(
+        generator, 1, concepts=concepts, pairs=pairs, gap=gap, kind=kind, rivals=rivals
+    )
     size = generator.exponential(1, won[0].shape)
-    score = np.zeros((2 * len(criterion), concepts))
+    score = np.zeros((2 * len(criterion), concepts + rivals))
     score[::2] = np.where(won[0] > 0, size, -size)
     names = list(NAMES[:concepts])
     words = [names[c] for c in criterion]
     return make_run(
         score,
-        heads=[f"planted-{name}" for name in names],
-        concepts=names,
+        heads=[f"planted-{name}" for name in names] + [f"rival-{k}" for k in range(rivals)],
+        concepts=[*names, *[""] * rivals],
         criterion=words,
         subset=words,
         name="stimuli/planted",

@@ -1,17 +1,18 @@
 """Labels: does each head measure what its name says?
 
 ``label_matrix``  A[head, criterion]: win rates on targeted comparisons, double-centred too
-``label_check``   one-to-one assignment, p against random names, and wrong-label accusations
+``label_check``   one-to-one assignment, p against random names, and a verdict on each name
 ``mtmm``          multitrait-multimethod: do heads of one concept agree more than others do?
 
 Below them, on arrays with any leading axes of draws: ``moments`` (win rates and their
-prompt-clustered covariance), ``swap_contrasts``, ``centred_contrasts`` and ``names_p``.
-Moments and contrasts are in ``lib.stats.exchanges``, ``mtmm`` in ``lib.stats.multitrait``,
-``claims`` and ``criteria`` in ``lib.stats.naming``.
+prompt-clustered covariance), ``verdicts`` on names, and ``names_p``.
+Moments, contrasts and verdicts are in ``lib.stats.exchanges``, ``mtmm`` in
+``lib.stats.multitrait``, ``claims`` and ``criteria`` in ``lib.stats.naming``.
 
 A *criterion* is the concept of a comparison (``lib.data.concepts``), or the set's own word
 where that table has none. A head *claims* the concept that its model declares, or, where a
-model declares none for any head, what its name says.
+model declares none for any head, what its name says. A head whose claim these comparisons can't
+test, or that claims nothing, is a *rival*: another head's name may fit it better.
 """
 
 from __future__ import annotations
@@ -25,11 +26,16 @@ import pandas as pd
 import xarray as xr
 from scipy import optimize, stats
 
-from lib.errors import DataError
 from lib.extraction.run import align
-from lib.stats import permutation, proportions
+from lib.stats import proportions
 from lib.stats.exchanges import (
+    BYSTANDER,
+    FORMS,
+    RIVAL,
+    Family,
     Moments,
+    Verdicts,
+    accused,
     centred_contrasts,
     centred_family,
     holm_levels,
@@ -37,19 +43,26 @@ from lib.stats.exchanges import (
     one_sided,
     swap_contrasts,
     swap_family,
+    verdicts,
 )
 from lib.stats.multitrait import DISCRIMINANT, MTMM, correlations, htmt, mtmm, sources
-from lib.stats.naming import claims, criteria, empty
+from lib.stats.naming import NOT_NUMBERS, claims, criteria, empty, without_numbers
 from lib.stats.winrates import POWER
 
 __all__ = [
+    "BYSTANDER",
     "DISCRIMINANT",
+    "DOUBTED",
     "FORMS",
     "GAP",
     "HEADS",
     "MATRIX",
     "MTMM",
+    "NOT_CONTRADICTED",
+    "NOT_TESTED",
     "PAIRS",
+    "RIVAL",
+    "WRONG",
     "LabelCheck",
     "Moments",
     "accused",
@@ -67,21 +80,22 @@ __all__ = [
     "moments",
     "mtmm",
     "name_orders",
+    "named",
     "names_p",
     "one_sided",
     "sources",
     "swap_contrasts",
     "swap_family",
+    "verdicts",
 ]
 
 GAP = 0.2  # the difference in win rate whose detection ``power`` is told for
 ENUMERATED = 7  # heads up to which all orders of names are tried
-FORMS = ("swap", "centred")  # of accusation; a page makes both, so each has half of its level
-NOT_NUMBERS = "scores that are not numbers"
-MATRIX = ("head", "criterion", "n", "prompts", "win_rate", "low", "high", "centred")
+WRONG, DOUBTED, NOT_CONTRADICTED, NOT_TESTED = "wrong", "doubted", "not contradicted", "not tested"
+MATRIX = ("head", "criterion", "n", "prompts", "missing", "win_rate", "low", "high", "centred")
 MATRIX += ("claims", "claimed", "note")
-HEADS = ("head", "claims", "n", "prompts", "own", "low", "high", "own_centred", "best")
-HEADS += ("best_centred", "assigned", "right", "beaten_by", "p_adjusted", "label", "note")
+HEADS = ("head", "claims", "n", "prompts", "missing", "own", "low", "high", "own_centred", "best")
+HEADS += ("best_centred", "assigned", "right", "beaten_by", "p_adjusted", "label", "why", "note")
 PAIRS = ("head", "other", "claims", "other_claims", "delta", "low", "high", "se", "p")
 PAIRS += ("p_adjusted", "wrong", "power", "mde", "note")
 
@@ -94,12 +108,14 @@ class LabelCheck:
     ----------
     heads
         One row a head; see ``label_check``.
-    pairs
-        One row a possible accusation.
+    pairs, centred
+        One row an accusation that could be made: two names exchanged; one head beside a
+        criterion that it doesn't claim.
     tested, right
         Heads with a claim that could be tested; those whose assigned concept is their own.
     p
-        Of the sum of win rates on own criteria among all ways to deal the same names.
+        Of the sum of win rates on own criteria, each less the head's mean, among all ways to
+        deal the same names to the tested heads and the rivals.
     smallest_p
         That p can take with these names.
     left_out
@@ -114,6 +130,7 @@ class LabelCheck:
 
     heads: pd.DataFrame
     pairs: pd.DataFrame
+    centred: pd.DataFrame
     tested: int
     right: int
     p: float
@@ -143,7 +160,8 @@ def label_matrix(
     Returns
     -------
     pandas.DataFrame
-        One row a head and criterion: ``head``, ``criterion``, ``n``, ``prompts``,
+        One row a head and criterion: ``head``, ``criterion``, ``n`` and ``prompts`` (with
+        numbers), ``missing`` (comparisons without, left out for this head alone),
         ``win_rate`` (ties half), ``low`` and ``high`` (``lib.stats.proportions.wilson``),
         ``centred`` (win rate less its head's and its criterion's mean plus the overall mean,
         over heads with numbers), ``claims`` (what the head claims), ``claimed`` (is that this
@@ -153,45 +171,36 @@ def label_matrix(
     if not len(data.names):
         rows = pd.DataFrame({"head": data.heads, "criterion": "none", "n": 0, "prompts": 0})
         rows[["win_rate", "low", "high", "centred"]] = np.nan
-        rows = rows.assign(claims=data.claims, claimed=False, note="no comparisons")
+        rows = rows.assign(missing=0, claims=data.claims, claimed=False, note="no comparisons")
         return rows[list(MATRIX)]
-    centred = np.full(data.moments.rate.shape, np.nan)
-    centred[data.usable] = double_centred(data.moments.rate[data.usable])
-    parts = []
-    for c, name in enumerate(data.names):
-        mask = data.criterion == c
-        _, prompt = np.unique(data.prompt[mask], return_inverse=True)
-        totals, sizes = proportions.by_cluster(data.won[mask], prompt)
-        interval = proportions.wilson(totals, sizes, 1 - alpha)
-        values = {"win_rate": interval.estimate, "low": interval.low, "high": interval.high}
-        parts.append(
-            pd.DataFrame(
-                {
-                    "head": data.heads,
-                    "criterion": name,
-                    "n": int(mask.sum()),
-                    "prompts": len(sizes),
-                    **{k: np.where(data.usable, v, np.nan) for k, v in values.items()},
-                    "centred": centred[:, c],
-                    "claims": data.claims,
-                    "claimed": data.claims == name,
-                    "note": np.where(data.usable, data.remarks, NOT_NUMBERS),
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)[list(MATRIX)]
+    centred = data.centred
+    rows = [
+        {
+            "head": data.heads[k],
+            "criterion": name,
+            **data.interval(k, c, alpha),
+            "centred": centred[k, c],
+            "claims": data.claims[k],
+            "claimed": data.claims[k] == name,
+        }
+        for c, name in enumerate(data.names)
+        for k in range(len(data.heads))
+    ]
+    table = pd.DataFrame(rows)
+    lacking = [without_numbers(*row) for row in zip(table["n"], table["missing"], strict=True)]
+    remarks = np.tile(data.remarks, len(data.names))
+    return table.assign(note=np.where(remarks == "", lacking, remarks))[list(MATRIX)]
 
 
 def label_check(
     run: xr.Dataset,
     comparisons: pd.DataFrame | None = None,
     *,
-    form: str = "swap",
     alpha: float = 0.05,
     draws: int = 10_000,
     seed: int = 0,
 ) -> LabelCheck:
-    """Are the heads' names right, better than random, or wrong?
+    """Are the heads' names right, better than random, in doubt, or wrong?
 
     Parameters
     ----------
@@ -199,93 +208,87 @@ def label_check(
         A Run.
     comparisons
         As in ``items.comparisons``; the run's own by default.
-    form
-        Of the accusation. ``"swap"``: heads i and j fit better with their names exchanged,
-        Δ = A[i, j] + A[j, i] − A[i, i] − A[j, j]. ``"centred"``: a head fits a criterion b
-        better than its own, Δ = A[h, b] − A[h, own], each less the tested heads' mean.
     alpha
-        Family-wise level of the accusations of both forms together; each has half of it. The
-        family of a form is every pair of heads with different claims, or every head with every
-        other claimed criterion.
+        Family-wise level of the accusations of both forms together; each form has half of it.
     draws, seed
-        Of random orders of the names, where there are more than seven tested heads.
+        Of random orders of the names, where there are more than seven heads.
 
     Returns
     -------
     LabelCheck
-        ``heads``: ``head``, ``claims``, ``n`` and ``prompts`` (of the own criterion), ``own``
-        (win rate there) with ``low`` and ``high``, ``own_centred``, ``best`` (claimed
-        criterion where the centred win rate is highest) with ``best_centred``, ``assigned``
-        (the one-to-one assignment with the highest sum; heads that claim the same are one
-        class), ``right``, ``beaten_by`` (heads with other or no claims that win more on the
-        own criterion), ``p_adjusted`` (smallest of its accusations), ``label`` (``wrong``,
-        ``not contradicted``, ``not tested``) and ``note``.
+        ``heads``: ``head``, ``claims``, ``n``, ``prompts`` and ``missing`` (of the own
+        criterion; as in ``label_matrix``), ``own`` (win rate there) with ``low`` and ``high``,
+        ``own_centred``, ``best`` (claimed criterion where the centred win rate is highest) with
+        ``best_centred``, ``assigned`` (the name it gets in the assignment with the highest sum;
+        heads that claim the same are one class; empty where rivals take them all), ``right``,
+        ``beaten_by`` (heads with other or no claims that win more on the own criterion),
+        ``p_adjusted`` (smallest of its accusations), ``label`` (the one verdict), ``why`` and
+        ``note``. Labels: ``wrong`` (the head follows another criterion better than its own),
+        ``doubted`` (one of two names doesn't fit, this may be the one, and the other isn't
+        wrong), ``not contradicted``, ``not tested``.
 
-        ``pairs``: ``head`` and ``other`` (empty in the centred form), what they claim
-        (``other_claims``: the other criterion), ``delta``, ``low`` and ``high`` (each a
-        one-sided bound at the level of the pair's Holm step), ``se``, ``p`` (one-sided),
-        ``p_adjusted`` (``accused``), ``wrong``, ``power`` (of the first Holm step for a head that
-        wins ½ + ``GAP`` where it belongs and ½ elsewhere, with this many prompts), ``mde`` (the
+        ``pairs``, form *swap*: heads ``head`` and ``other`` fit better with their names
+        exchanged, Δ = A[i, j] + A[j, i] − A[i, i] − A[j, j]; a rival's own place is the mean of
+        the other criteria, and it must win more on the other's criterion, too. ``centred``: a
+        head fits a criterion b better than its own, Δ = A[h, b] − A[h, own], each less the mean
+        of all heads (``other`` is empty). Both: what they claim (``other_claims``: the other
+        criterion), ``delta``, ``low`` and ``high`` (each a one-sided bound at the level of the
+        row's Holm step), ``se``, ``p`` (one-sided), ``p_adjusted`` (``accused``), ``wrong``
+        (is the accusation made?), ``power`` (of the first Holm step for a head that wins
+        ½ + ``GAP`` where it belongs and ½ elsewhere, with this many prompts), ``mde`` (the
         ``delta`` that this step finds with power .8 at this ``se``) and ``note``.
-
-    Raises
-    ------
-    DataError
-        For an unknown form.
 
     Notes
     -----
     ``p`` asks only whether names fit better than random ones would; some wrong names may be
-    among them. An accusation is at the level of its pair: a head that measures nothing can
-    be drawn into that of a head which measures the other's concept.
+    among them. A head that measures nothing can be drawn into the pair of a head which measures
+    its concept: a pair accuses neither of the two.
     """
-    if form not in FORMS:
-        raise DataError(f"a form among {', '.join(FORMS)}", repr(form), "Choose one of them.")
     data = _Data(run, comparisons)
-    able = data.usable & (data.remarks == "") & (data.claims != "")
-    tested = np.flatnonzero(able & np.isin(data.claims, data.testable))
+    able = data.usable & (data.remarks == "")
+    tested = np.flatnonzero(able & data.testable)
     claimed = list(dict.fromkeys(data.claims[tested].tolist()))
     left_out = int((~np.isin(data.names[data.criterion], claimed)).sum()) if len(data.names) else 0
     if len(claimed) < 2:
-        heads = _heads(data, tested, claimed, empty(PAIRS), np.empty(0, np.str_), alpha)
+        heads = _heads(data, tested, claimed, alpha)
+        none = empty(PAIRS)
         return LabelCheck(
-            heads, empty(PAIRS), len(tested), 0, np.nan, np.nan, left_out, _too_few(claimed)
+            heads, none, none, len(tested), 0, np.nan, np.nan, left_out, _too_few(claimed)
         )
-    column = np.asarray([data.names.tolist().index(name) for name in claimed])
-    own = np.asarray([claimed.index(name) for name in data.claims[tested]])
-    moments = data.moments
-    part = Moments(
-        moments.rate[np.ix_(tested, column)],
-        moments.covariance[np.ix_(column, tested, column, tested)],
-        moments.prompts[column],
-    )
-    assigned = np.asarray(claimed)[own[assignment(part.rate, own)]]
-    pairs = _pairs(data, part, tested, claimed, own, form, alpha)
-    heads = _heads(data, tested, claimed, pairs, assigned, alpha)
-    orders = name_orders(len(own), draws, seed)
-    smallest = math.prod(math.factorial(int(k)) for k in np.bincount(own)) / math.factorial(
-        len(own)
-    )
-    smallest = max(smallest, 1 / (1 + len(orders)))
+    own = np.where(able, RIVAL, BYSTANDER)
+    own[tested] = [claimed.index(name) for name in data.claims[tested]]
+    part = data.moments.among(np.asarray([data.names.tolist().index(name) for name in claimed]))
+    found = verdicts(part, own, alpha)
+    part_rate, places = named(part.rate[own >= RIVAL], own[own >= RIVAL])
+    given = np.full(len(own), len(claimed))
+    given[own >= RIVAL] = places[assignment(part_rate, places)]
+    orders = name_orders(len(places), draws, seed)
+    ways = math.prod(math.factorial(int(k)) for k in np.bincount(places))
+    smallest = max(ways / math.factorial(len(places)), 1 / (1 + len(orders)))
+    heads = _heads(data, tested, claimed, alpha, found, np.asarray([*claimed, ""])[given])
     return LabelCheck(
         heads,
-        pairs,
+        _accusations(data, part, claimed, own, "swap", found.swap, alpha),
+        _accusations(data, part, claimed, own, "centred", found.centred, alpha),
         len(tested),
-        int((assigned == data.claims[tested]).sum()),
-        float(names_p(part.rate, own, orders)),
+        int(heads["right"].sum()),
+        float(names_p(part_rate, places, orders)),
         smallest,
         left_out,
         "",
-        _names_mde(part, own, orders, alpha) if smallest < alpha else np.nan,
+        _names_mde(part, own, part_rate, places, orders, alpha) if smallest < alpha else np.nan,
     )
 
 
-def _names_mde(part: Moments, own: np.ndarray, orders: np.ndarray, alpha: float) -> float:
+def _names_mde(part: Moments, own, rate, places, orders, alpha) -> float:
     """Mean win rate on own criteria, above that of dealt names, that ``names_p`` would find."""
-    heads = np.arange(len(own))
-    dealt = part.rate[heads, own[orders]].mean(axis=-1)
-    covariance = part.covariance[own[:, None], heads[:, None], own, heads]
-    se = np.sqrt(max(covariance.sum(), 0)) / len(own)
+    heads = np.flatnonzero(own >= 0)
+    dealt = rate[np.arange(len(places)), places[orders]].sum(axis=-1) / len(heads)
+    weight = np.zeros(part.rate.shape)
+    weight[heads] = (np.eye(weight.shape[1])[own[heads]] - 1 / weight.shape[1]) / len(heads)
+    flat = weight.T.ravel()
+    covariance = np.nan_to_num(part.covariance).reshape(len(flat), len(flat))
+    se = np.sqrt(max(flat @ covariance @ flat, 0))
     above = np.quantile(dealt, 1 - alpha) - dealt.mean()
     return float(above + stats.norm.ppf(POWER) * se)
 
@@ -297,119 +300,157 @@ def _too_few(claimed: list[str]) -> str:
 
 
 class _Data:
-    """A run's comparisons as wins by criterion and prompt."""
+    """A run's comparisons as wins by criterion and prompt; NaN where a head has no number."""
 
     def __init__(self, run: xr.Dataset, comparisons: pd.DataFrame | None):
         aligned = align(run, comparisons)
         scores = run["score"].values.astype(float)
         gaps = scores[aligned.better] - scores[aligned.worse]
+        known = np.isfinite(gaps)
         self.heads = run["head"].values.astype(str)
         self.claims = claims(run)
-        self.usable = np.isfinite(gaps).all(axis=0)
-        self.won = np.nan_to_num((np.sign(gaps) + 1) / 2)
+        self.usable = known.any(axis=0) | (len(gaps) == 0)
+        with np.errstate(invalid="ignore"):
+            self.won = np.where(known, (np.sign(gaps) + 1) / 2, np.nan)
         self.names, self.criterion = np.unique(criteria(run, aligned), return_inverse=True)
         self.prompt = aligned.prompt
-        tied = (gaps == 0).all(axis=0) & (len(gaps) > 0)
+        tied = ((gaps == 0) | ~known).all(axis=0) & known.any(axis=0)
         self.remarks = np.where(tied, "all comparisons tie", "")
+        self.remarks = np.where(self.usable, self.remarks, NOT_NUMBERS)
         if len(self.names):
             self.moments = moments(self.won, self.criterion, self.prompt)
-            rate = np.where(self.usable[:, None], self.moments.rate, np.nan)
-            self.moments = Moments(rate, self.moments.covariance, self.moments.prompts)
 
     @property
     def testable(self) -> np.ndarray:
-        """Criteria with at least two prompts."""
-        return self.names[self.moments.prompts > 1] if len(self.names) else self.names
+        """Has each head two prompts with numbers on what it claims?"""
+        if not len(self.names):
+            return np.zeros(len(self.heads), bool)
+        return (self.moments.known & (self.claims[:, None] == self.names)).any(axis=1)
+
+    @property
+    def centred(self) -> np.ndarray:
+        out = np.full(self.moments.rate.shape, np.nan)
+        out[self.usable] = double_centred(self.moments.rate[self.usable])
+        return out
+
+    def interval(self, head: int, criterion: int, alpha: float) -> dict:
+        """Win rate of a head on a criterion, over what has numbers, and what hasn't."""
+        there = self.criterion == criterion
+        known = there & np.isfinite(self.won[:, head])
+        missing = int(there.sum() - known.sum())
+        if not known.any():
+            rates = dict.fromkeys(("win_rate", "low", "high"), np.nan)
+            return {"n": 0, "prompts": 0, "missing": missing} | rates
+        totals, sizes = proportions.by_prompt(self.won[known, head], self.prompt[known])
+        found = proportions.wilson(totals, sizes, 1 - alpha)
+        rates = {"win_rate": found.estimate, "low": found.low, "high": found.high}
+        return {"n": int(known.sum()), "prompts": len(sizes), "missing": missing} | rates
 
 
-def _pairs(data, part: Moments, tested, claimed, own, form, alpha) -> pd.DataFrame:
+def _accusations(data, part: Moments, claimed, own, form: str, found: Family, alpha):
+    names = np.asarray([*claimed, ""])
     if form == "swap":
-        first, second = swap_family(own)
-        delta, se, df = swap_contrasts(part, own, first, second)
-        other, other_claims = data.heads[tested][second], own[second]
+        other, gained = data.heads[found.other], own[found.other]
+        words = np.where(gained < 0, data.claims[found.other], names[gained])
     else:
-        first, second = centred_family(own, len(claimed))
-        delta, se, df = centred_contrasts(part, own, first, second)
-        other, other_claims = np.full(len(first), ""), second
-    p = one_sided(delta, se, df)
-    adjusted = accused(p)
+        other, gained = np.full(len(found.head), ""), found.other
+        words = names[gained]
     share = alpha / len(FORMS)
-    level = holm_levels(p, share)
-    reach = stats.t.isf(level, df) * se
-    power = _power(form, part.prompts, own[first], other_claims, df, share / len(p))
-    names = np.asarray(claimed)
+    level = share / max(len(found.p), 1)
+    reach = stats.t.isf(holm_levels(found.p, share), found.df) * found.se if len(found.p) else 0
     return pd.DataFrame(
         {
-            "head": data.heads[tested][first],
+            "head": data.heads[found.head],
             "other": other,
-            "claims": names[own[first]],
-            "other_claims": names[other_claims],
-            "delta": delta,
-            "low": delta - reach,
-            "high": delta + reach,
-            "se": se,
-            "p": p,
-            "p_adjusted": adjusted,
-            "wrong": adjusted < alpha,
-            "power": power,
-            "mde": (stats.t.isf(share / len(p), df) + stats.norm.ppf(POWER)) * se,
+            "claims": names[own[found.head]],
+            "other_claims": words,
+            "delta": found.delta,
+            "low": found.delta - reach,
+            "high": found.delta + reach,
+            "se": found.se,
+            "p": found.p,
+            "p_adjusted": found.adjusted,
+            "wrong": found.adjusted < alpha,
+            "power": _power(form, part, own, found, gained, level),
+            "mde": (stats.t.isf(level, found.df) + stats.norm.ppf(POWER)) * found.se,
             "note": "",
         }
     )[list(PAIRS)]
 
 
-def _power(form, prompts, lost, gained, df, level) -> np.ndarray:
+def _power(form, part: Moments, own, found: Family, gained, level) -> np.ndarray:
     """To find ``GAP``: win rates of ½ + GAP where a head really belongs and ½ elsewhere.
 
-    Heads independent, a prompt counting once. In a swap two heads differ on two criteria; the
-    centred form sees one head.
+    Heads independent, a prompt counting once. In a swap two heads differ on two criteria, or,
+    where one is a rival, on one; the centred form sees one head.
     """
-    won, other = 0.25 - GAP**2, 0.25
+    won, other, each = 0.25 - GAP**2, 0.25, 1 / part.prompts.max(axis=0)
+    lost = own[found.head]
+    effect, variance = GAP, other * each[lost] + won * each[gained]
     if form == "swap":
-        effect, variance = 2 * GAP, (won + other) * (1 / prompts[lost] + 1 / prompts[gained])
-    else:
-        effect, variance = GAP, other / prompts[lost] + won / prompts[gained]
-    return stats.norm.sf(stats.t.isf(level, df) - effect / np.sqrt(variance))
+        rest = (each.sum() - each[lost]) * 2 * other / max(len(each) - 1, 1) ** 2
+        rival = gained < 0
+        effect = np.where(rival, GAP, 2 * GAP)
+        variance = (won + other) * (each[lost] + np.where(rival, 0, each[gained])) + rival * rest
+    return stats.norm.sf(stats.t.isf(level, found.df) - effect / np.sqrt(variance))
 
 
-def _heads(data, tested, claimed, pairs, assigned, alpha) -> pd.DataFrame:
+def _heads(
+    data, tested, claimed, alpha, found: Verdicts | None = None, assigned=None
+) -> pd.DataFrame:
     table = pd.DataFrame({"head": data.heads, "claims": data.claims})
     numbers = ("own", "low", "high", "own_centred", "best_centred", "beaten_by", "p_adjusted")
     table[list(numbers)] = np.nan
-    table["n"], table["prompts"], table["right"] = 0, 0, False
-    table["best"], table["assigned"], table["label"] = "", "", "not tested"
-    table["note"] = [_why(data, k, claimed) for k in range(len(data.heads))]
+    table["n"], table["prompts"], table["missing"], table["right"] = 0, 0, 0, False
+    table["best"], table["why"], table["label"] = "", "", NOT_TESTED
+    table["assigned"] = "" if assigned is None else assigned
+    table["note"] = [_why_not(data, k, claimed) for k in range(len(data.heads))]
     names = data.names.tolist()
+    columns = [names.index(name) for name in claimed]
+    centred = data.centred if len(names) else None
     for k in tested:
         c = names.index(data.claims[k])
-        mask = data.criterion == c
-        _, prompt = np.unique(data.prompt[mask], return_inverse=True)
-        totals, sizes = proportions.by_cluster(data.won[mask, k], prompt)
-        interval = proportions.wilson(totals, sizes, 1 - alpha)
+        own = data.interval(k, c, alpha)
+        table.loc[k, "own"] = own.pop("win_rate")
+        table.loc[k, list(own)] = pd.Series(own)
+        table.loc[k, "note"] = without_numbers(own["n"], own["missing"])
         others = (data.claims != data.claims[k]) & data.usable
-        table.loc[k, ["own", "low", "high"]] = interval.estimate, interval.low, interval.high
-        table.loc[k, ["n", "prompts"]] = int(mask.sum()), len(sizes)
         rate = data.moments.rate[:, c]
         table.loc[k, "beaten_by"] = int((rate[others] > rate[k]).sum())
-    if len(claimed) < 2:
-        return table[list(HEADS)]
-    columns = [names.index(name) for name in claimed]
-    centred = double_centred(data.moments.rate[np.ix_(tested, columns)])
-    for position, k in enumerate(tested):
-        best = int(np.argmax(centred[position]))
-        touched = (pairs["head"] == data.heads[k]) | (pairs["other"] == data.heads[k])
-        p = pairs.loc[touched, "p_adjusted"].min()
-        wrong = bool(pairs.loc[touched, "wrong"].any())
-        table.loc[k, ["best", "assigned"]] = claimed[best], assigned[position]
-        table.loc[k, "own_centred"] = centred[position, claimed.index(data.claims[k])]
-        table.loc[k, "best_centred"] = centred[position, best]
-        table.loc[k, "right"] = assigned[position] == data.claims[k]
-        table.loc[k, "p_adjusted"] = p
-        table.loc[k, "label"] = "wrong" if wrong else "not contradicted"
+        if found is None:
+            continue
+        there = centred[k, columns]
+        table.loc[k, "own_centred"] = centred[k, c]
+        table.loc[k, "best"], table.loc[k, "best_centred"] = (
+            claimed[int(np.nanargmax(there))],
+            np.nanmax(there),
+        )
+        table.loc[k, "right"] = assigned[k] == data.claims[k]
+        table.loc[k, "p_adjusted"] = _smallest(found, k)
+        table.loc[k, ["label", "why"]] = _verdict(data, claimed, found, k)
     return table[list(HEADS)]
 
 
-def _why(data, head: int, claimed: list[str]) -> str:
+def _smallest(found: Verdicts, head: int) -> float:
+    touched = (found.swap.head == head) | (found.swap.other == head)
+    p = [*found.swap.adjusted[touched], *found.centred.adjusted[found.centred.head == head]]
+    return min(p, default=np.nan)
+
+
+def _verdict(data, claimed, found: Verdicts, head: int) -> tuple[str, str]:
+    """The one verdict on a name, and what it rests on."""
+    if found.wrong[head]:
+        return WRONG, f"follows {claimed[found.follows[head]]} better"
+    if not found.doubted[head]:
+        return NOT_CONTRADICTED, ""
+    swap = found.swap
+    partner = np.where(swap.head == head, swap.other, swap.head)
+    open_ = ((swap.head == head) | (swap.other == head)) & ~found.wrong[partner]
+    most = partner[open_][np.argmin(swap.p[open_])]
+    return DOUBTED, f"fits better exchanged with {data.heads[most]}"
+
+
+def _why_not(data, head: int, claimed: list[str]) -> str:
     claim = data.claims[head]
     if not data.usable[head]:
         return NOT_NUMBERS
@@ -417,9 +458,13 @@ def _why(data, head: int, claimed: list[str]) -> str:
         return "claims none of the concepts"
     if data.remarks[head]:
         return str(data.remarks[head])
-    if claim not in claimed:
-        few = claim in data.names.tolist()
-        return f"{'one prompt' if few else 'no comparison'} with criterion {claim}"
+    if claim not in claimed or not data.testable[head]:
+        if claim not in data.names.tolist():
+            return f"no comparison with criterion {claim}"
+        known = data.moments.prompts[head, data.names.tolist().index(claim)]
+        return (
+            f"{'one prompt' if known else NOT_NUMBERS + ' in comparisons'} with criterion {claim}"
+        )
     return ""
 
 
@@ -427,9 +472,36 @@ def _why(data, head: int, claimed: list[str]) -> str:
 
 
 def double_centred(rate: np.ndarray) -> np.ndarray:
-    """Less row and column means, plus the overall mean; last two axes."""
-    rows, columns = rate.mean(axis=-1, keepdims=True), rate.mean(axis=-2, keepdims=True)
-    return rate - rows - columns + rate.mean(axis=(-1, -2), keepdims=True)
+    """Less row and column means, plus the overall mean; last two axes. NaN counts in none."""
+    known = np.isfinite(rate)
+
+    def mean(axis):
+        count = known.sum(axis=axis, keepdims=True)
+        return np.where(known, rate, 0).sum(axis=axis, keepdims=True) / np.maximum(count, 1)
+
+    return rate - mean(-1) - mean(-2) + mean((-1, -2))
+
+
+def named(rate: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Heads and rivals as ``assignment`` and ``names_p`` take them.
+
+    Parameters
+    ----------
+    rate
+        Shape (…, heads, criteria).
+    own
+        The column that each head claims or ``RIVAL``, shape (heads,).
+
+    Returns
+    -------
+    rate, own
+        Win rates less each head's mean, with a last column of zeros, and that column for rivals:
+        having no name gains nothing.
+    """
+    mean = np.nanmean(rate, axis=-1, keepdims=True)
+    none = np.zeros((*rate.shape[:-1], 1))
+    centred = np.concatenate([np.nan_to_num(rate - mean), none], axis=-1)
+    return centred, np.where(own < 0, rate.shape[-1], own)
 
 
 def assignment(rate: np.ndarray, own: np.ndarray) -> np.ndarray:
@@ -452,15 +524,6 @@ def assignment(rate: np.ndarray, own: np.ndarray) -> np.ndarray:
     # Favour the names as they are by less than any difference of win rates.
     keeps = 1e-9 * (own[:, None] == own[None, :])
     return optimize.linear_sum_assignment(rate[:, own] + keeps, maximize=True)[1]
-
-
-def accused(p: np.ndarray) -> np.ndarray:
-    """Adjusted p of one form's accusations: Holm within the form, Bonferroni over the forms.
-
-    Two forms that are each held to alpha accuse falsely more often together; held to half of it
-    each, they don't. ``p`` has the family on its last axis.
-    """
-    return np.minimum(len(FORMS) * permutation.holm(p), 1.0)
 
 
 def name_orders(heads: int, draws: int, seed: int = 0) -> np.ndarray:

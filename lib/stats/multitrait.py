@@ -15,7 +15,7 @@ import xarray as xr
 
 from lib.extraction.run import align
 from lib.stats import proportions
-from lib.stats.naming import claims, empty
+from lib.stats.naming import claims, empty, without_numbers
 
 DISCRIMINANT = 0.85
 MTMM = ("concept", "other", "n", "prompts", "convergent", "convergent_low", "other_convergent")
@@ -25,7 +25,8 @@ MTMM += ("other_convergent_low", "hetero", "htmt", "htmt_high", "htmt2", "verdic
 def correlations(products: np.ndarray) -> np.ndarray:
     """r_ij = Σ g_i g_j / √(Σ g_i² Σ g_j²) from sums of products, shape (…, heads, heads)."""
     spread = np.sqrt(np.diagonal(products, axis1=-2, axis2=-1))
-    return products / (spread[..., :, None] * spread[..., None, :])
+    with np.errstate(invalid="ignore"):
+        return products / (spread[..., :, None] * spread[..., None, :])
 
 
 def htmt(r: np.ndarray, first, second, source=None):
@@ -129,14 +130,15 @@ def mtmm(
     Notes
     -----
     Correlations are of gaps, uncentred: which side of a pair is written first says nothing.
-    Heads without numbers or whose gaps are all 0 are left out.
+    Heads without numbers or whose gaps are all 0 are left out. A comparison in which a head of
+    either concept has no number is left out of their row.
     """
     aligned = align(run, comparisons)
     scores = run["score"].values.astype(float)
     gaps = scores[aligned.better] - scores[aligned.worse]
     claim = claims(run)
-    with np.errstate(invalid="ignore"):
-        usable = np.isfinite(gaps).all(axis=0) & (gaps != 0).any(axis=0) & (claim != "")
+    finite = np.isfinite(gaps)
+    usable = ((gaps != 0) & finite).any(axis=0) & (claim != "")
     kept = np.flatnonzero(usable) if len(gaps) else np.empty(0, int)
     source = (sources(run["head"].values) if source is None else np.asarray(source))[kept]
     traits = {name: np.flatnonzero(claim[kept] == name) for name in dict.fromkeys(claim[kept])}
@@ -144,24 +146,32 @@ def mtmm(
     wanted = [(a, b) for a, b in itertools.combinations(traits, 2) if several[a] or several[b]]
     if not wanted:
         return empty(MTMM)
-    products = _products(gaps[:, kept], aligned.prompt)
-    r = correlations(products.sum(axis=0))
-    resampled = correlations(_resampled(products, draws, seed))
-    counts = {"n": len(gaps), "prompts": len(products)}
+    gaps, finite = np.where(finite, gaps, 0)[:, kept], finite[:, kept]
+    shared: dict[bytes, tuple] = {}
     rows = []
     for a, b in wanted:
+        complete = finite[:, [*traits[a], *traits[b]]].all(axis=1)
+        key = complete.tobytes()
+        if key not in shared:
+            products = _products(gaps[complete], aligned.prompt[complete])
+            again = correlations(_resampled(products, draws, seed))
+            shared[key] = correlations(products.sum(axis=0)), again, len(products)
+        r, resampled, prompts = shared[key]
         found = htmt(r, traits[a], traits[b], source)
         again = htmt(resampled, traits[a], traits[b], source)
         low = [np.quantile(again[k], alpha) for k in ("mono", "mono_other")]
         high = np.quantile(again["htmt"], 1 - alpha, method="higher")
         single = [name for name in (a, b) if not several[name]]
-        verdict, note = _convergence(found, low, high, single, len(products))
+        verdict, note = _convergence(found, low, high, single, prompts)
+        n = int(complete.sum())
+        note = "; ".join(filter(None, [note, without_numbers(n, len(complete) - n)]))
         defined = verdict != "undefined"
         rows.append(
             {
                 "concept": a,
                 "other": b,
-                **counts,
+                "n": n,
+                "prompts": prompts,
                 "convergent": float(found["mono"]),
                 "convergent_low": low[0],
                 "other_convergent": float(found["mono_other"]),
@@ -196,7 +206,7 @@ def _convergence(found, low, high, single: list[str], prompts: int) -> tuple[str
 def _products(gaps: np.ndarray, prompt: np.ndarray) -> np.ndarray:
     """Sums of products of gaps by prompt, shape (prompts, heads, heads)."""
     _, prompt = np.unique(prompt, return_inverse=True)
-    scaled = gaps / np.sqrt((gaps**2).mean(axis=0))
+    scaled = gaps / np.sqrt(np.maximum((gaps**2).mean(axis=0), np.finfo(float).tiny))
     return proportions.by_cluster(scaled[:, :, None] * scaled[:, None, :], prompt)[0]
 
 

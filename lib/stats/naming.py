@@ -14,6 +14,8 @@ from lib.data import concepts
 from lib.errors import DataError
 from lib.extraction.run import Aligned
 
+NOT_NUMBERS = "scores that are not numbers"
+
 
 def claims(run: xr.Dataset) -> np.ndarray:
     """The concept that each head claims, or "": strings, shape (heads,).
@@ -37,6 +39,13 @@ def criteria(run: xr.Dataset, aligned: Aligned) -> np.ndarray:
             found[pair] = pair[0]
     pairs = zip(aligned.criterion.tolist(), aligned.subset.tolist(), strict=True)
     return np.asarray([found[pair] for pair in pairs], np.str_)
+
+
+def without_numbers(n: int, missing: int) -> str:
+    """How many comparisons of a head have no numbers, or ""."""
+    if not missing:
+        return ""
+    return f"{missing} of {n + missing} comparisons without numbers left out" if n else NOT_NUMBERS
 
 
 def empty(columns: tuple[str, ...]) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import pandas as pd
 from lib.errors import DataError
 from lib.stats import permutation
 from lib.stats.gating import GATE, NO_GATE
+from lib.stats.labels import DOUBTED, NOT_CONTRADICTED, NOT_TESTED, WRONG
 from lib.stats.winrates import ALL, LONGER, VERDICTS, distinct
 from lib.summary.tables import NOT_RUN, Tables, whole
 
@@ -21,7 +22,7 @@ PAIRS = ("dataset", "head", "other", "r", "low", "high", "page")
 GAINS = ("dataset", "rule", "chosen", "n", "win_rate", "low", "high", "gain", "gain_low")
 GAINS += ("gain_high", "p_adjusted", "mde", "note", "page")
 NO_CONCEPT = "claims none"
-WRONG, NOT_TESTED = "wrong", "not tested"  # label checks, as the labels page names them
+SEVERITY = (WRONG, DOUBTED, NOT_CONTRADICTED, NOT_TESTED)
 
 
 def matrix(tables: Tables) -> pd.DataFrame:
@@ -171,11 +172,12 @@ def scorecard(tables: Tables) -> pd.DataFrame:
         ``best_rate``, ``best_low``, ``best_high``, ``best_longer`` (what the longer response
         alone wins there) and the same of ``worst``; ``from_length`` (how far its win rate lies
         from that of the longer response, the mean over these datasets); ``label``
-        (``wrong`` if any page calls it so, else ``not contradicted`` or ``not tested``) with
-        ``own`` (win rate on the claimed criterion), ``own_low``, ``own_high`` and
-        ``label_on`` (the dataset); ``partners`` (heads whose r within items lies beyond ±.7 with
-        its whole interval, with the largest r and where) and ``readout`` (verdicts of the
-        probes of the concept that it claims). A column of words says ``"not run"`` where no page
+        (the gravest verdict on its name of any labels page: ``wrong``, ``doubted``, ``not
+        contradicted``, ``not tested``) with ``label_why``, ``own`` (win rate on the claimed
+        criterion), ``own_low``, ``own_high`` and ``label_on`` (the dataset); ``partners`` (heads
+        whose r within items lies beyond ±.7 with its whole interval, with the largest r and
+        where) and ``readout`` (verdicts of the probes of the concept that it claims). A column
+        of words says ``"not run"`` where no page
         tells; numbers are missing.
 
     Raises
@@ -241,21 +243,21 @@ def _claims(tables: Tables) -> dict[str, str]:
 
 def _label(known: dict, **found) -> dict:
     """The label columns of a head; without findings, that no page tells or that none tested it."""
-    nothing = {"label": NOT_TESTED if known else NOT_RUN, "label_on": ""}
+    nothing = {"label": NOT_TESTED if known else NOT_RUN, "label_on": "", "label_why": ""}
     return nothing | dict.fromkeys(("own", "own_low", "own_high"), np.nan) | found
 
 
 def _labels(tables: Tables) -> dict[str, dict]:
-    """A head's label check where it was called wrong, else where it was tested first."""
-    severity = {WRONG: 0, NOT_TESTED: 2}
+    """A head's label check where its verdict is the gravest, of several the first."""
     found: dict[str, dict] = {}
     for dataset, table in tables.each("labels"):
         for row in table.itertuples():
             before = found.get(row.head)
-            if before and severity.get(before["label"], 1) <= severity.get(row.label, 1):
+            if before and SEVERITY.index(before["label"]) <= SEVERITY.index(row.label):
                 continue
+            row_of = {"label": row.label, "label_why": row.why, "label_on": dataset}
             numbers = {"own": row.own, "own_low": row.low, "own_high": row.high}
-            found[row.head] = _label(found, label=row.label, label_on=dataset, **numbers)
+            found[row.head] = _label(found, **row_of, **numbers)
     return found
 
 

@@ -25,7 +25,7 @@ COLUMNS = {
     "protocols": "head protocol win_rate low high p_adjusted",
     "disentanglement": "kind head other r low high",
     "rules": "rule subset chosen n win_rate low high gain gain_low gain_high p_adjusted mde note",
-    "labels": "head claims own low high label",
+    "labels": "head claims own low high label why",
     "heads": "head concept",
     "readout": "concept head verdict",
 }

@@ -75,8 +75,8 @@ def test_accusations_on_arrays_are_those_on_runs():
     found = labels.moments(won, np.repeat(np.arange(4), 60), np.arange(240))
     # The library orders criteria by name; arrays here by head.
     own = np.arange(4)
-    p = labels.one_sided(*labels.swap_contrasts(found, own, *labels.swap_family(own)))
-    assert labels.accused(p)[0] == pytest.approx(table["p_adjusted"].to_numpy())
+    said = labels.verdicts(found, own)
+    assert said.swap.adjusted[0] == pytest.approx(table["p_adjusted"].to_numpy())
 
 
 def sides(won: np.ndarray):
@@ -179,8 +179,9 @@ def test_either_accusation_counts_a_world_with_any():
     rows = pd.DataFrame(on_labels._accusations(300, 0)).pivot(
         index="world", columns="claim", values="rate"
     )
-    one, other = (rows[words] for words in on_labels.ACCUSATIONS.values())
-    either = rows[on_labels.EITHER]
+    rows = rows[rows[on_labels.CLAIMS["any"]].notna()]
+    one, other = (rows[on_labels.CLAIMS[said]] for said in ("wrong", "pairs"))
+    either = rows[on_labels.CLAIMS["any"]]
     assert (either >= np.maximum(one, other)).all() and (either <= one + other + 1e-9).all()
     assert either.max() > 0
 
@@ -237,9 +238,11 @@ def test_places_are_claimed_of_others_weights_where_nothing_is_judged(monkeypatc
 
 
 def test_a_swap_is_found_about_as_often_as_the_page_tells():
-    (row,) = [r for r in on_labels._swaps(500, 0) if "as told" in r["claim"]]
-    assert row["verdict"] != "fails" and row["draws"] == 500
-    assert row["at_most"] - row["at_least"] == pytest.approx(2 * on_labels.WITHIN)
+    rows = [r for r in on_labels._found(500, 0) if "as told" in r["claim"]]
+    assert ["rival" in row["world"] for row in rows] == [False, True]
+    for row in rows:
+        assert row["verdict"] != "fails" and row["draws"] == 500
+        assert row["at_most"] - row["at_least"] == pytest.approx(2 * on_labels.WITHIN)
 
 
 def test_the_same_seed_gives_the_same_rows():

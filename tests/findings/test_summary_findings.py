@@ -37,7 +37,9 @@ def card(table: pd.DataFrame, **columns) -> pd.DataFrame:
         counts = own["verdict"].value_counts()
         row = {"head": head, "protocols": int((own["verdict"] != "not run").sum())}
         rows.append(row | {verdict: int(counts.get(verdict, 0)) for verdict in VERDICTS})
-    words = dict.fromkeys(("claims", "label", "label_on", "partners", "readout"), "not run")
+    words = dict.fromkeys(
+        ("claims", "label", "label_on", "label_why", "partners", "readout"), "not run"
+    )
     numbers = dict.fromkeys(("own", "own_low", "own_high"), np.nan)
     return pd.DataFrame(rows).assign(**words | numbers | columns)
 
@@ -97,11 +99,22 @@ def test_what_was_not_run_is_said():
 
 def test_a_wrong_name_is_told_with_its_number():
     heads = card(MANY, label=["wrong", "not tested"], claims="safety", label_on="llmbar")
-    heads = heads.assign(own=0.4, own_low=0.3, own_high=0.5)
+    heads = heads.assign(own=0.4, own_low=0.3, own_high=0.5, label_why="follows tone better")
     told = says.scorecard(heads, MANY, NO_PAIRS)
-    assert "a is called wrong about safety on llmbar (it wins 0.40 [0.30, 0.50] there)." in told
+    assert (
+        "a is called wrong about safety on llmbar: it follows tone better (it wins 0.40 "
+        "[0.30, 0.50] of what it claims)."
+    ) in told
     assert "The name of 1 head was not tested." in told
     assert "1 of 1 tested head doesn't win its own criterion beyond its interval." in told
+
+
+def test_a_name_in_doubt_is_told_with_its_partner():
+    heads = card(MANY, label=["doubted", "not contradicted"], claims="safety", label_on="llmbar")
+    heads = heads.assign(own=0.4, own_low=0.3, own_high=0.5, label_why="fits better exchanged")
+    told = says.scorecard(heads, MANY, NO_PAIRS)
+    assert "The name of a, safety, is in doubt on llmbar: it fits better exchanged." in told
+    assert not any("None of the" in line for line in told)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 from scipy import stats as scipy_stats
 
 from lib.data.concepts import QUALITIES, of_head
-from lib.errors import DataError
 from lib.extraction.run import comparisons
-from lib.planted.labels import NAMES, label_wins, label_world
+from lib.planted.labels import NAMES, agreement_gaps, label_wins, label_world
 from lib.planted.worlds import make_run
 from lib.stats import labels
+from lib.stats.permutation import holm
 
 
 def world(rates: dict[str, dict[str, tuple[int, int]]], claims: dict[str, str] | None = None):
@@ -76,7 +76,7 @@ def test_double_centred_rows_and_columns_sum_to_nothing():
 
 def test_a_head_without_numbers_has_none_and_spoils_no_other():
     gaps = np.random.default_rng(0).standard_normal((40, 3))
-    gaps[3, 2] = np.nan
+    gaps[:, 2] = np.nan
     words = ["safety"] * 20 + ["verbosity"] * 20
     heads = ["safety", "verbosity", "honesty"]
     table = labels.label_matrix(run_of(gaps, criterion=words, heads=heads)).set_index("head")
@@ -206,10 +206,10 @@ def test_delta_of_a_swap_by_hand():
 
 
 def test_the_centred_form_by_hand():
-    check = labels.label_check(world(SWAPPED), form="centred")
+    check = labels.label_check(world(SWAPPED))
     # Less the mean of the two heads (.65 on both): .15 − (−.15).
-    assert check.pairs["delta"].tolist() == pytest.approx([0.3, 0.3])
-    assert check.pairs["wrong"].all()
+    assert check.centred["delta"].tolist() == pytest.approx([0.3, 0.3])
+    assert check.centred["wrong"].all()
 
 
 def test_the_centred_form_finds_a_head_that_copies_another():
@@ -221,8 +221,12 @@ def test_the_centred_form_finds_a_head_that_copies_another():
             "verbosity": {"safety": (100, 100), "honesty": (100, 100), "verbosity": (160, 40)},
         }
     )
-    assert not labels.label_check(run).pairs["wrong"].any()
-    found = labels.label_check(run, form="centred").pairs
+    check = labels.label_check(run)
+    assert not check.pairs["wrong"].any()
+    heads = check.heads.set_index("head")
+    assert heads["label"].tolist() == ["not contradicted", "wrong", "not contradicted"]
+    assert heads.loc["honesty", "why"] == "follows safety better"
+    found = check.centred
     assert found.loc[found["wrong"], ["head", "other_claims"]].to_numpy().tolist() == [
         ["honesty", "safety"]
     ]
@@ -252,7 +256,8 @@ def test_a_criterion_with_one_prompt_accuses_nobody():
 def test_a_handful_of_unanimous_prompts_has_a_standard_error():
     won, criterion = label_wins(np.random.default_rng(3), 2000, kind="nothing", concepts=2, pairs=5)
     found = labels.moments(won, criterion, np.arange(10))
-    delta, se, df = labels.swap_contrasts(found, np.arange(2), *labels.swap_family(np.arange(2)))
+    family = labels.swap_family(np.arange(2), found.known)
+    delta, se, df = labels.swap_contrasts(found, np.arange(2), *family)
     assert (np.diagonal(found.covariance.reshape(2000, 4, 4), 0, 1, 2) == 0).any()
     assert (se > 0.05).all()
     assert within_binomial((labels.one_sided(delta, se, df) < 0.05).sum(), 2000, 0.06)
@@ -277,56 +282,51 @@ def test_repeated_comparisons_of_a_prompt_prove_no_more():
 # ---- Targets of METHODS §3 ----
 
 
-def judged(kind, draws, **options):
-    """Any accusation, and p, of many planted worlds at once."""
-    generator = np.random.default_rng(11)
-    won, criterion = label_wins(generator, draws, kind=kind, **options)
+def judged(kind, draws, seed=11, **options):
+    """The verdicts on many planted worlds at once."""
+    won, criterion = label_wins(np.random.default_rng(seed), draws, kind=kind, **options)
+    found = labels.moments(won, criterion, np.arange(len(criterion)))
+    rivals = options.get("rivals", 0)
+    own = np.asarray([*range(won.shape[-1] - rivals), *[labels.RIVAL] * rivals])
+    return labels.verdicts(found, own)
+
+
+def order(kind, draws, **options):
+    """p of the names as a whole, of many planted worlds at once."""
+    won, criterion = label_wins(np.random.default_rng(11), draws, kind=kind, **options)
     found = labels.moments(won, criterion, np.arange(len(criterion)))
     own = np.arange(won.shape[-1])
-    first, second = labels.swap_family(own)
-    p = labels.one_sided(*labels.swap_contrasts(found, own, first, second))
-    adjusted = labels.accused(p)
-    return adjusted, labels.names_p(found.rate, own, labels.name_orders(len(own), 2000))
+    return labels.names_p(*labels.named(found.rate, own), labels.name_orders(len(own), 2000))
 
 
 @pytest.mark.parametrize("kind", ["correct", "nothing"])
 @pytest.mark.parametrize(("pairs", "shared"), [(100, 0.0), (20, 0.5)])
 def test_right_or_empty_names_are_seldom_called_wrong(kind, pairs, shared):
-    adjusted, _ = judged(kind, 600, pairs=pairs, shared=shared)
-    false = (adjusted < 0.05).any(axis=1).sum()
+    false = (judged(kind, 600, pairs=pairs, shared=shared).swap.adjusted < 0.05).any(axis=1).sum()
     assert within_binomial(false, 600, 0.06)
     assert kind == "correct" or false > 0  # the empty world does put the level to the test
 
 
 def test_the_centred_form_too_seldom_accuses_heads_that_follow_nothing():
-    won, criterion = label_wins(np.random.default_rng(5), 600, kind="nothing", pairs=60)
-    found = labels.moments(won, criterion, np.arange(len(criterion)))
-    own = np.arange(4)
-    family = labels.centred_family(own, 4)
-    p = labels.one_sided(*labels.centred_contrasts(found, own, *family))
-    false = (labels.accused(p) < 0.05).any(axis=1).sum()
+    false = judged("nothing", 600, seed=5, pairs=60).wrong.any(axis=1).sum()
     assert within_binomial(false, 600, 0.06) and false > 0
 
 
 def test_both_forms_together_accuse_falsely_no_more_often_than_the_level_says():
-    won, criterion = label_wins(np.random.default_rng(6), 4000, kind="nothing", pairs=100)
-    found = labels.moments(won, criterion, np.arange(len(criterion)))
-    own = np.arange(4)
-    swaps = labels.swap_contrasts(found, own, *labels.swap_family(own))
-    centred = labels.centred_contrasts(found, own, *labels.centred_family(own, 4))
-    p = [labels.one_sided(*contrasts) for contrasts in (swaps, centred)]
-    either = np.any([(labels.accused(some) < 0.05).any(axis=1) for some in p], axis=0)
-    alone = np.any([(labels.permutation.holm(some) < 0.05).any(axis=1) for some in p], axis=0)
+    said = judged("nothing", 4000, seed=6, pairs=100)
+    forms = [said.swap, said.centred]
+    either = np.any([(form.adjusted < 0.05).any(axis=1) for form in forms], axis=0)
+    alone = np.any([(holm(form.p) < 0.05).any(axis=1) for form in forms], axis=0)
     assert either.mean() <= 0.05 < alone.mean()
 
 
 def test_names_that_are_all_wrong_seldom_seem_better_than_random():
-    _, p = judged("derangement", 400, concepts=5)
+    p = order("derangement", 400, concepts=5)
     assert within_binomial((p < 0.05).sum(), 400, 0.06)
 
 
 def test_names_dealt_at_random_reach_any_level_no_more_often_than_it_says():
-    _, p = judged("random", 600, concepts=5)
+    p = order("random", 600, concepts=5)
     assert within_binomial((p <= 0.05).sum(), 600, 0.05)
     assert (p <= 0.05).any()
 
@@ -334,7 +334,7 @@ def test_names_dealt_at_random_reach_any_level_no_more_often_than_it_says():
 @pytest.mark.parametrize("concepts", [4, 9])
 def test_one_swap_is_found_with_a_hundred_pairs_a_criterion(concepts):
     draws = 300
-    adjusted, _ = judged("swap", draws, concepts=concepts, pairs=100)
+    adjusted = judged("swap", draws, concepts=concepts, pairs=100).swap.adjusted
     found = (adjusted[:, 0] < 0.05).sum()  # the first pair is the one that was exchanged
     assert scipy_stats.binomtest(int(found), draws).proportion_ci(0.99).high >= 0.8
     assert found / draws > 0.75
@@ -342,8 +342,224 @@ def test_one_swap_is_found_with_a_hundred_pairs_a_criterion(concepts):
 
 def test_power_is_told_as_it_is():
     told = labels.label_check(label_world("correct", pairs=40, seed=1)).pairs["power"].mean()
-    adjusted, _ = judged("swap", 600, pairs=40)
+    adjusted = judged("swap", 600, pairs=40).swap.adjusted
     assert told == pytest.approx((adjusted[:, 0] < 0.05).mean(), abs=0.08)
+
+
+# ---- One verdict a head ----
+
+
+def shared_run(names, scores, **given):
+    """A run of 100 pairs a criterion with the same heads' gaps under other names."""
+    words = np.repeat(["safety", "verbosity", "readability"], 100).tolist()
+    return run_of(scores, heads=names, criterion=words, **given)
+
+
+def gaps_of(generator, *rates):
+    """Gaps of a head that wins these shares of 100 pairs of each criterion, exactly."""
+    won = [generator.permutation(np.arange(100) < round(100 * rate)) for rate in rates]
+    return np.where(np.concatenate(won), 1.0, -1.0)
+
+
+def test_a_head_replaced_by_length_is_wrong_and_its_pair_in_no_doubt():
+    generator = np.random.default_rng(0)
+    scores = np.column_stack(
+        [
+            gaps_of(generator, 0.6, 0.1, 0.3),  # safety, a little
+            gaps_of(generator, 0.45, 1.0, 0.4),  # length, named safety too
+            gaps_of(generator, 0.6, 1.0, 0.5),
+            gaps_of(generator, 0.2, 0.3, 1.0),
+        ]
+    )
+    names = ["a-safety", "b-safety", "verbosity", "readability"]
+    check = labels.label_check(shared_run(names, scores))
+    assert check.heads["label"].tolist() == [
+        *("not contradicted", "wrong", "not contradicted", "not contradicted")
+    ]
+    assert check.heads["why"].tolist() == ["", "follows verbosity better", "", ""]
+
+
+def test_an_exchange_accuses_those_exchanged_and_no_head_beside_them():
+    # The second head's scores win on safety, too, more than the weak safety head does.
+    said = judged("spill", 300, concepts=5)
+    beside = list(zip(said.swap.head, said.swap.other, strict=True)).index((0, 2))
+    assert (said.swap.adjusted[:, beside] < 0.05).mean() > 0.2, "the pair is accused"
+    assert within_binomial(said.wrong[:, 2:].any(axis=1).sum(), 300, 0.06)
+    assert within_binomial(said.doubted[:, 2:].any(axis=1).sum(), 300, 0.06)
+    assert (said.wrong | said.doubted)[:, :2].any(axis=1).mean() > 0.9
+
+
+def test_an_exchange_of_others_leaves_a_heads_own_evidence_as_it_is():
+    generator = np.random.default_rng(4)
+    scores = np.column_stack([gaps_of(generator, *generator.random(3)) for _ in range(4)])
+    names = ["safety", "verbosity", "readability", "mystery"]
+
+    def evidence(order):
+        check = labels.label_check(shared_run(names, scores[:, order]))
+        return check.centred.set_index("head").loc["safety", ["delta", "se", "p"]].to_numpy()
+
+    # The means over heads stay, whether the second is exchanged with the third or with a rival.
+    assert evidence([0, 2, 1, 3]) == pytest.approx(evidence([0, 1, 2, 3]))
+    assert evidence([0, 3, 2, 1]) == pytest.approx(evidence([0, 1, 2, 3]))
+
+
+def test_one_of_two_names_is_in_doubt_where_neither_head_is_wrong_by_itself():
+    won, draws = {}, 400
+    said = judged("swap", draws, pairs=60)
+    for k in range(draws):
+        won.setdefault((said.swap.adjusted[k, 0] < 0.05, *said.wrong[k, :2]), []).append(k)
+    for k in won[True, False, False]:
+        assert said.doubted[k, :2].all()
+    for k in [*won[True, True, False], *won[False, False, False]]:
+        assert not said.doubted[k, :2].any() or (said.swap.adjusted[k, 1:] < 0.05).any()
+
+
+# ---- Heads without a claim ----
+
+
+def rivals_world(named: float, rival: float, rest: float = 0.5):
+    """Verbosity wins ``named`` on its criterion, a head without a claim ``rival``."""
+    generator = np.random.default_rng(2)
+    scores = np.column_stack(
+        [
+            gaps_of(generator, 0.8, 0.5, 0.5),
+            gaps_of(generator, 0.5, named, 0.5),
+            gaps_of(generator, 0.5, 0.5, 0.9),
+            gaps_of(generator, rest, rival, rest),
+        ]
+    )
+    return shared_run(["safety", "verbosity", "readability", "mystery"], scores)
+
+
+def test_a_name_that_a_head_without_a_claim_fits_better_is_in_doubt():
+    check = labels.label_check(rivals_world(0.55, 1.0))
+    heads = check.heads.set_index("head")
+    assert heads.loc["verbosity", ["label", "why", "assigned"]].tolist() == [
+        *("doubted", "fits better exchanged with mystery", "")
+    ]
+    assert heads.loc["mystery", ["label", "assigned"]].tolist() == ["not tested", "verbosity"]
+    assert (check.tested, check.right) == (3, 2)
+    pair = check.pairs.set_index(["head", "other"]).loc[("verbosity", "mystery")]
+    # Its own place is the mean of the other criteria: (1 − .55) − (.5 − .5), and .45 on verbosity.
+    assert pair["delta"] == pytest.approx(0.45) and pair["wrong"] and pair["other_claims"] == ""
+
+
+def test_a_claim_that_the_set_has_no_criterion_for_is_a_rivals_too():
+    run = rivals_world(0.55, 1.0)
+    concepts = ["safety", "verbosity", "readability", "refusal"]
+    run["head_concept"] = ("head", np.asarray(concepts))
+    check = labels.label_check(run)
+    assert check.heads["label"].tolist()[1] == "doubted"
+    pair = check.pairs.set_index(["head", "other"]).loc[("verbosity", "mystery")]
+    assert pair["other_claims"] == "refusal"
+
+
+@pytest.mark.parametrize(
+    ("named", "rival", "rest", "right"),
+    [
+        (0.95, 0.95, 0.5, 3),  # as good, no better
+        (0.7, 0.9, 0.9, 3),  # wins everywhere: stands out nowhere
+        (0.8, 0.6, 0.1, 2),  # stands out more, but wins less
+    ],
+)
+def test_an_innocent_rival_puts_no_name_in_doubt(named, rival, rest, right):
+    check = labels.label_check(rivals_world(named, rival, rest))
+    assert check.heads["label"].tolist() == [*["not contradicted"] * 3, "not tested"]
+    assert check.right == right
+
+
+def test_a_rival_that_takes_a_name_is_found_as_often_as_is_told():
+    run = label_world("correct", pairs=250, rivals=1)
+    told = labels.label_check(run).pairs["power"].iloc[6]
+    adjusted = judged("taken", 400, pairs=250, rivals=1).swap.adjusted[:, 6]
+    assert told == pytest.approx((adjusted < 0.05).mean(), abs=0.08) and told > 0.8
+
+
+# ---- Scores that are not numbers ----
+
+
+def test_a_missing_score_is_left_out_for_its_head_and_counted():
+    run = world(SWAPPED)
+    whole = labels.label_check(run)
+    run["score"].values[0, 0] = np.nan  # safety's first comparison on safety, which it wins
+    matrix = labels.label_matrix(run).set_index(["head", "criterion"])
+    assert matrix.loc[("safety", "safety"), ["n", "missing", "note"]].tolist() == [
+        *(99, 1, "1 of 100 comparisons without numbers left out")
+    ]
+    assert matrix.loc[("safety", "safety"), "win_rate"] == pytest.approx(49 / 99)
+    assert matrix["missing"].sum() == 1
+    check = labels.label_check(run)
+    heads = check.heads.set_index("head")
+    assert heads.loc["safety", ["n", "prompts", "missing", "label"]].tolist() == [
+        99,
+        99,
+        1,
+        "wrong",
+    ]
+    assert heads["note"].tolist() == ["1 of 100 comparisons without numbers left out", ""]
+    other = ["n", "prompts", "own", "low", "high", "label"]
+    pd.testing.assert_series_equal(
+        heads.loc["verbosity", other], whole.heads.set_index("head").loc["verbosity", other]
+    )
+    # Its Δ by hand: safety wins 49 of 99 on safety, all else as before.
+    assert check.pairs["delta"].item() == pytest.approx(0.8 + 0.8 - 49 / 99 - 0.5)
+
+
+def test_missing_scores_are_as_if_the_comparison_had_never_been():
+    generator = np.random.default_rng(7)
+    won = generator.integers(0, 2, (60, 3)).astype(float)
+    criterion, prompt = np.repeat([0, 1, 2], 20), np.arange(60)
+    gone = won.copy()
+    gone[[4, 30]] = np.nan
+    found = labels.moments(gone, criterion, prompt)
+    kept = np.isfinite(gone[:, 0])
+    expected = labels.moments(won[kept], criterion[kept], prompt[kept])
+    for name in ("rate", "covariance", "prompts"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name))
+    one = won.copy()
+    one[4, 0] = np.nan
+    found, whole = labels.moments(one, criterion, prompt), labels.moments(won, criterion, prompt)
+    assert found.rate[1:] == pytest.approx(whole.rate[1:])
+    assert found.rate[0, 1:] == pytest.approx(whole.rate[0, 1:])
+    assert found.covariance[:, 1:, :, 1:] == pytest.approx(whole.covariance[:, 1:, :, 1:])
+    assert found.prompts.tolist() == [[19, 20, 20], [20, 20, 20], [20, 20, 20]]
+
+
+def test_a_criterion_without_numbers_is_in_no_test_of_its_head_and_in_those_of_others():
+    run = label_world("correct", pairs=100)
+    own = run["head"].values[1]
+    rows = np.flatnonzero(comparisons(run)["criterion"].to_numpy() == NAMES[0])
+    run["score"].values[2 * rows, 1] = np.nan
+    check = labels.label_check(run)
+    assert check.heads["label"].tolist() == ["not contradicted"] * 4
+    assert own not in set(check.centred[check.centred["other_claims"] == NAMES[0]]["head"]), (
+        "nothing to hold it against"
+    )
+    beside = check.pairs[check.pairs["head"] == run["head"].values[0]]["other"]
+    assert own not in set(beside) and len(beside) == 2
+    assert np.isfinite(check.pairs[["delta", "se", "p"]]).all(axis=None)
+    run["score"].values[:, 1] = np.nan
+    gone = labels.label_check(run).heads.set_index("head")
+    assert gone.loc[own, ["label", "note"]].tolist() == [
+        "not tested",
+        "scores that are not numbers",
+    ]
+
+
+def test_agreement_leaves_out_what_has_no_numbers_where_it_is_needed():
+    (gaps,) = agreement_gaps(np.random.default_rng(0), 1, ratio=0.5, pairs=200)
+    gaps = np.column_stack([gaps, gaps[:, 2:] + 0.5])
+    names = ["x-safety", "y-safety", "x-verbosity", "y-verbosity", "x-honesty", "y-honesty"]
+    words = ["safety"] * 200
+    whole = labels.mtmm(run_of(gaps, criterion=words, heads=names), draws=50)
+    gaps[5, 5] = np.nan
+    one = labels.mtmm(run_of(gaps, criterion=words, heads=names), draws=50)
+    touched = (one["concept"] == "honesty") | (one["other"] == "honesty")
+    assert one["n"].tolist() == np.where(touched, 199, 200).tolist()
+    assert set(one.loc[touched, "note"]) == {"1 of 200 comparisons without numbers left out"}
+    pd.testing.assert_frame_equal(one[~touched], whole[~touched])
+    left = labels.mtmm(run_of(np.delete(gaps, 5, 0), criterion=words[1:], heads=names), draws=50)
+    assert one["htmt"][touched].to_numpy() == pytest.approx(left["htmt"][touched].to_numpy())
 
 
 # ---- Bad input ----
@@ -379,7 +595,7 @@ def test_no_comparisons_give_tables_that_keep_their_columns():
 
 def test_tied_and_broken_heads_are_named_and_accuse_nobody():
     gaps = np.ones((60, 4))
-    gaps[:, 1], gaps[4, 2] = 0, np.nan
+    gaps[:, 1], gaps[:, 2] = 0, np.nan
     words = ["safety", "verbosity", "honesty"] * 20
     heads = ["safety", "verbosity", "honesty", "other-honesty"]
     check = labels.label_check(run_of(gaps, criterion=words, heads=heads))
@@ -387,11 +603,6 @@ def test_tied_and_broken_heads_are_named_and_accuse_nobody():
     assert found["verbosity"] == "all comparisons tie"
     assert found["honesty"] == labels.NOT_NUMBERS
     assert set(check.pairs["head"]) | set(check.pairs["other"]) == {"safety", "other-honesty"}
-
-
-def test_an_unknown_form_is_refused():
-    with pytest.raises(DataError, match="swap, centred"):
-        labels.label_check(label_world(), form="guess")
 
 
 def test_given_comparisons_replace_the_runs_own():

@@ -9,6 +9,8 @@ from statsmodels.stats.multitest import multipletests
 
 from lib import stats, summary
 from lib.errors import DataError
+from lib.findings import labels as label_findings
+from lib.findings import summary as card_findings
 from lib.planted import gating, labels, validity_world
 from lib.stats import disentanglement
 from lib.stats import gating as gate_stats
@@ -42,6 +44,7 @@ def label_rows(**label: str) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {"head": head, "claims": "safety", "own": 0.4, "low": 0.3, "high": 0.5, "label": word}
+            | {"why": "" if "not" in word else "follows tone better"}
             for head, word in label.items()
         ]
     )
@@ -165,6 +168,39 @@ def test_a_name_called_wrong_anywhere_is_wrong(keep, left):
     assert card.loc["a", ["claims", "own", "own_low", "own_high"]].tolist() == [
         *("safety", 0.4, 0.3, 0.5)
     ]
+
+
+def test_the_gravest_verdict_on_a_name_is_kept_with_its_reason(keep, left):
+    keep("m", "llmbar", labels=label_rows(a="not contradicted", b="doubted"))
+    keep("m", "rm-bench", labels=label_rows(a="doubted", b="wrong"))
+    keep("m", "xstest", labels=label_rows(a="not tested", b="doubted"))
+    card = summary.scorecard(left()).set_index("head")
+    assert card["label"].tolist() == ["doubted", "wrong"]
+    assert card["label_why"].tolist() == ["follows tone better"] * 2
+
+
+@pytest.mark.parametrize("kind", ["correct", "swap", "taken", "length", "spill"])
+def test_the_page_its_table_and_the_scorecard_give_each_name_one_verdict(keep, kind):
+    run = labels.label_world(kind, pairs=250, rivals=1, seed=2)
+    check = label_stats.label_check(run)
+    results = keep("m", "stimuli/controlled", labels=check.heads)
+    tables = summary.tables(results, "m")
+    card = summary.scorecard(tables)
+    assert card["label"].tolist() == check.heads["label"].tolist()
+    said, glued = label_findings.answer(check), label_findings.glued(check)
+    pairs = summary.entanglement(tables)
+    told = " ".join(card_findings.scorecard(card, summary.matrix(tables), pairs))
+    for row in check.heads[check.heads["label"] != "not tested"].itertuples():
+        assert (f"{row.head} is named for" in said) == (row.label == "wrong")
+        assert (f"{row.head} is called wrong" in told) == (row.label == "wrong")
+        assert (f"name of {row.head}, {row.claims}, is in doubt" in told) == (
+            row.label == "doubted"
+        )
+        for label in ("wrong", "doubted"):
+            assert (row.head in glued[label]) == (row.label == label)
+    assert ("No name is called wrong" in said) == (kind == "correct")
+    accused = check.heads["label"].isin(["wrong", "doubted"])
+    assert accused.any() == (kind != "correct")
 
 
 def test_labels_of_the_labels_page_are_read_as_it_writes_them(keep):
