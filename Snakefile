@@ -1,120 +1,68 @@
-"""extract → page → book. What to make is read by lib.book.plan from audit.yml,
-and from audit.local.yml where there is one."""
+"""part → extract → page → site: every step of lib.book.steps, and the receipts that tell of it.
 
-import json
+What is stale is judged there, by content; here no time of a file counts. Executors, clusters
+and resources are chosen as ever, in a profile: ``SNAKEMAKE_PROFILE=… make book``. Hosts share
+the checkout and the cache.
+"""
+
 import shlex
 import sys
-from pathlib import Path
 
-from lib.book import plan
+from lib.book import steps
 
-PLAN = plan.read()
-RUNS = {run.manifest: run for run in PLAN.runs if not run.committed}
-PAGES = {page.output: page for page in PLAN.pages}
+STEPS = steps.steps()
 PYTHON = shlex.quote(sys.executable)
+# Snakemake logs on the other stream: what steps tell reaches the console as it comes.
+STEP = f"{PYTHON} -m lib.book.steps".replace("{", "{{").replace("}", "}}")
+
+if workflow.is_main_process:
+    steps.prepare()
 
 
-def sources(*places):
-    """Files under the places that a step's result depends on."""
-    found = []
-    for place in map(Path, places):
-        found += [place] if place.is_file() else place.rglob("*")
-    kept = {".py", ".ipynb", ".yaml", ".yml", ".md", ".bib", ".js", ".css", ".json", ".safetensors"}
-    return sorted(
-        str(path)
-        for path in found
-        if path.suffix in kept and not any(part.startswith(".") for part in path.parts)
-    )
-
-
-EXTRACTING = sources("lib/data", "lib/models", "lib/extraction", "lib/atomic.py", "lib/errors.py", "lib/paths.py")
-LIBRARY = sources("lib")
-BOOK = [path for path in sources("book") if "/results/" not in path and "/_build/" not in path]
-
-
-def words(options):
-    return " ".join(shlex.quote(str(word)) for pair in options for word in pair)
+def after(kind):
+    return lambda wildcards: [
+        STEPS[name].receipt for name in STEPS[f"{kind}/{wildcards.place}"].after
+    ]
 
 
 rule all:
     input:
-        ".cache/book.stamp",
-
-
-def options(run):
-    given = [("--model", run.model), ("--dataset", run.dataset)]
-    return words(given + [(f"--{key}", value) for key, value in run.options.items()])
+        STEPS[steps.SITE].receipt,
 
 
 # One part of a run's states, on whatever host the executor chose, into the cache that hosts
-# share; ``extract`` then finds them there. Only a stamp is Snakemake's: what a killed or
-# failed part had finished is used again.
+# share; ``extract`` then finds them there.
 rule part:
-    input:
-        EXTRACTING,
-        given=lambda wildcards: RUNS[f".cache/runs/{wildcards.run}/run.json"].inputs,
     output:
-        touch(".cache/parts/{run}/{part}-of-{parts}.done"),
-    wildcard_constraints:
-        run=r".+",
-        part=r"\d+",
-        parts=r"\d+",
-    params:
-        options=lambda wildcards: options(RUNS[f".cache/runs/{wildcards.run}/run.json"]),
+        steps.RECEIPTS + "/part/{place}.json",
     threads: 2
     shell:
-        "{PYTHON} -m lib extract {params.options} --part {wildcards.part}/{wildcards.parts} --yes"
+        STEP + " part/{wildcards.place} 2>&1"
 
 
 rule extract:
     input:
-        EXTRACTING,
-        given=lambda wildcards: RUNS[f"{wildcards.folder}/run.json"].inputs,
-        parts=lambda wildcards: RUNS[f"{wildcards.folder}/run.json"].pieces,
+        after("extract"),
     output:
-        update("{folder}/run.json"),
-    wildcard_constraints:
-        folder=r"\.cache/runs/.+",
-    params:
-        options=lambda wildcards, output: options(RUNS[output[0]]),
+        steps.RECEIPTS + "/extract/{place}.json",
     threads: 2
     shell:
-        "{PYTHON} -m lib extract {params.options} --out {wildcards.folder} --yes"
+        STEP + " extract/{wildcards.place} 2>&1"
 
 
 rule page:
     input:
-        LIBRARY,
-        runs=lambda wildcards: [
-            run.manifest for run in PAGES[f"book/results/{wildcards.page}.ipynb"].runs
-        ],
-        reads=lambda wildcards: PAGES[f"book/results/{wildcards.page}.ipynb"].reads,
-        measurements=lambda wildcards: PAGES[
-            f"book/results/{wildcards.page}.ipynb"
-        ].measurements,
-        notebook=lambda wildcards: f"notebooks/{wildcards.page.split('/')[-1]}.ipynb",
+        after("page"),
     output:
-        update("book/results/{page}.ipynb"),
-    params:
-        notebook=lambda wildcards, output: PAGES[output[0]].notebook,
-        title=lambda wildcards, output: shlex.quote(PAGES[output[0]].about),
-        given=lambda wildcards, output: words(
-            ("-p", f"{name}={value if isinstance(value, str) else json.dumps(value)}")
-            for name, value in PAGES[output[0]].parameters.items()
-        ),
+        steps.RECEIPTS + "/page/{place}.json",
     shell:
-        "OMP_NUM_THREADS=1 {PYTHON} -m lib page {params.notebook} --out {output}"
-        " --title {params.title} {params.given}"
+        "OMP_NUM_THREADS=1 " + STEP + " page/{wildcards.place} 2>&1"
 
 
-rule book:
+rule site:
     input:
-        BOOK,
-        "_config.yml",
-        "_toc.yml",
-        LIBRARY,
-        pages=list(PAGES),
+        after("site"),
     output:
-        touch(".cache/book.stamp"),
+        steps.RECEIPTS + "/site/{place}.json",
     shell:
-        "{PYTHON} -m lib site > /dev/null"
+        STEP + " site/{wildcards.place} 2>&1"

@@ -379,9 +379,9 @@ def _toc(options) -> None:
 
 
 def _site(options) -> None:
-    from lib.book import site
+    from lib.book.build import render
 
-    print(site.render())
+    print(render())
 
 
 def _build(options) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 from pathlib import Path
 
+STAGE = "REWARD_AUDIT_STAGE"  # names a folder where an executed page's tables wait
 LIB = Path(__file__).parent
 ROOT = LIB.parent
 NOTEBOOKS = ROOT / "notebooks"
@@ -52,6 +53,11 @@ def lock(name: str) -> Path:
     folder = ROOT / ".cache"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.lock"
+
+
+def tables(folder: str | Path) -> Path:
+    """Where a page writes what it keeps in a folder: there, or where that waits for its end."""
+    return Path(os.environ.get(STAGE) or found(folder))
 
 
 def found(path: str | Path) -> Path:

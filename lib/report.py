@@ -160,7 +160,7 @@ class Page:
         if not folder:
             return
         try:
-            target = paths.found(folder) / f"{name}.parquet"
+            target = paths.tables(folder) / f"{name}.parquet"
             target.parent.mkdir(parents=True, exist_ok=True)
             with replacing(target) as partial:
                 table.to_parquet(partial, index=False)
@@ -200,7 +200,7 @@ class Page:
         if self.parameters.get("tables"):
             from lib.book import status
 
-            folder = paths.found(self.parameters["tables"])
+            folder = paths.tables(self.parameters["tables"])
             status.record(self.name, rows, folder, [run.attrs for run in runs], self._saved)
         body = "".join(
             f"<tr><th>{escape(key)}</th><td><code>{escape(value)}</code></td></tr>"

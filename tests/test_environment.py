@@ -1,14 +1,27 @@
 """One environment, however it is made, and machines elsewhere that call what is here."""
 
+import os
 import re
+import subprocess
+import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 import yaml
 
 from lib import data, paths
 
-LOCK = (paths.ROOT / "requirements.lock").read_text().split()
+LOCKS = sorted(paths.ROOT.glob("requirements*.lock"))
+HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
+
+
+def pinned(path):
+    """Lines of a lock, each a package with its hashes."""
+    return path.read_text().replace("\\\n", " ").splitlines()
+
+
+LOCK = [line.split()[0] for line in pinned(paths.ROOT / "requirements.lock")]
 MAKEFILE = (paths.ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
 WORKFLOWS = sorted((paths.ROOT / ".github" / "workflows").glob("*.yml"))
@@ -28,6 +41,24 @@ def test_every_package_is_pinned_once():
     assert sorted(names) == sorted(set(names))
 
 
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
+def test_every_file_of_every_package_has_its_hash(path):
+    for line in pinned(path):
+        package, *marked = line.split(";")
+        words = (marked or [package])[-1].split()
+        hashes = [word for word in words if word.startswith("--hash")]
+        assert hashes and all(map(HASH.fullmatch, hashes)), line[:80]
+    installs = re.findall(r"PIP\) install .*", MAKEFILE)
+    assert all("--require-hashes" in line or line.endswith("-e .") for line in installs)
+
+
+def test_torch_for_cuda_is_locked_apart():
+    """The same version of torch brings them along elsewhere, and not on a machine for CPUs."""
+    names = [line.split("==")[0] for line in pinned(paths.ROOT / "requirements-cuda.lock")]
+    assert {"triton", "nvidia-cublas", "nvidia-nccl-cu13"} <= set(names)
+    assert not {line.split("==")[0] for line in LOCK} & set(names)
+
+
 def test_this_environment_is_the_locked_one():
     wrong = {}
     for line in LOCK:
@@ -41,7 +72,7 @@ def test_this_environment_is_the_locked_one():
 def test_conda_installs_the_lock_on_a_python_that_the_package_takes():
     environment = read("environment.yml")
     *conda, last = environment["dependencies"]
-    assert last["pip"] == ["-r requirements.lock", "-e ."]
+    assert last["pip"] == ["-r requirements.lock", "-r requirements-cuda.lock"]
     (python,) = (line.removeprefix("python=") for line in conda if line.startswith("python="))
     project = (paths.ROOT / "pyproject.toml").read_text()
     low, high = re.search(r'requires-python = ">=(\d+\.\d+),<(\d+\.\d+)"', project).groups()
@@ -73,7 +104,9 @@ def test_a_workflow_is_on_something_and_may_do_little(path):
     assert document["permissions"] == {"contents": "read"}
     for step in steps(path):
         assert ("run" in step) != ("uses" in step)
-        assert re.fullmatch(r"actions/[a-z/-]+@v\d+", step.get("uses", "actions/x@v1"))
+        assert re.fullmatch(
+            r"actions/[a-z/-]+@[0-9a-f]{40}", step.get("uses", f"actions/x@{'0' * 40}")
+        )
         assert "${{" not in step.get("run", ""), "text of others never becomes a command"
 
 
@@ -82,6 +115,34 @@ def test_the_workflows_are_the_book_its_links_and_a_gpu():
     commands = {path.stem: " ".join(s.get("run", "") for s in steps(path)) for path in WORKFLOWS}
     assert "make book" in commands["book"] and "make test" in commands["book"]
     assert "make linkcheck" in commands["links"] and "make audit" in commands["gpu"]
+
+
+def test_telemetry_is_off_in_the_program():
+    said = "import lib, huggingface_hub.constants as c; print(c.HF_HUB_DISABLE_TELEMETRY)"
+    bare = {key: value for key, value in os.environ.items() if "TELEMETRY" not in key}
+    done = subprocess.run([sys.executable, "-c", said], env=bare, cwd=paths.ROOT, stdout=-1)
+    assert done.stdout == b"True\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", ["without pip", "without Python"])
+def test_a_half_made_environment_is_made_again(tmp_path, half):
+    """As an interrupted ``python -m venv`` leaves it."""
+    base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    subprocess.run([base, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
+    for path in LOCKS:
+        (tmp_path / path.name).write_text("")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\n')
+    if half == "without Python":
+        (tmp_path / ".venv" / ".ready").touch()
+        os.utime(tmp_path / ".venv" / ".ready", (2e9, 2e9))
+        for path in (tmp_path / ".venv" / "bin").glob("python*"):
+            path.unlink()
+    command = ["make", "-f", paths.ROOT / "Makefile", "install", f"PYTHON={base}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pip = [tmp_path / ".venv" / "bin" / "python", "-m", "pip", "show", "x"]
+    assert subprocess.run(pip, capture_output=True).returncode == 0
 
 
 def test_every_target_is_phony_or_a_file():

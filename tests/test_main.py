@@ -155,7 +155,8 @@ def test_make_expands_nothing_of_what_is_typed(tmp_path):
     (tmp_path / "lib" / "__init__.py").write_text("")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
-    for name in ("requirements.lock", "pyproject.toml", ".venv/.ready"):
+    locks = [path.name for path in paths.ROOT.glob("requirements*.lock")]
+    for name in (*locks, "pyproject.toml", ".venv/.ready"):
         (tmp_path / name).write_text("")
     os.utime(tmp_path / ".venv" / ".ready", (2e9, 2e9))
     done = subprocess.run(
@@ -166,6 +167,7 @@ def test_make_expands_nothing_of_what_is_typed(tmp_path):
             "audit",
             f"MODEL={hostile}",
             "DATASETS=x $y",
+            f"CORES={hostile}",
             "YES=1",
         ],
         cwd=tmp_path,
@@ -174,7 +176,7 @@ def test_make_expands_nothing_of_what_is_typed(tmp_path):
     )
     said = ast.literal_eval(done.stdout.strip() or "[]")
     assert said[:5] == ["audit", "--model", hostile, "--datasets", "x $y"], done.stderr
-    assert said[-1] == "--yes"
+    assert said[-3:] == ["--cores", hostile, "--yes"]
     assert not list(tmp_path.rglob("pwned"))
 
 

@@ -1,4 +1,4 @@
-"""Build everything that is out of date: the graph of ``Snakefile`` under a lock."""
+"""Build everything that is stale: the graph of ``Snakefile`` under a lock."""
 
 from __future__ import annotations
 
@@ -9,43 +9,96 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lib import paths
-from lib.book import plan, status, toc
+from lib.book import pages, plan, steps, toc
 from lib.errors import PageError, ParameterError, StoreError
+from lib.visible import visible
 
 GRACE = 5.0  # seconds a stopped build has for each milder signal
+LINES = 200  # of what Snakemake logs that are kept
+SHOWN = 15  # of those, when no step has a reason
+LONGEST = 500  # characters of a reason that are repeated at the end
 
 
 def build(cores: int = 2) -> Path:
     """Extract, execute and render what changed; returns the site's index.
 
     A build that was killed is picked up where it stopped. One that is told to end (Ctrl-C,
-    SIGTERM, SIGHUP) ends its steps first.
+    SIGTERM, SIGHUP) ends its steps first. What is done is looked at afterwards: the index
+    is returned when every step has its receipt and every page is in the site.
 
     Raises
     ------
     ParameterError
         When ``cores`` isn't a whole number from 1.
     StoreError
-        While another build of this checkout runs.
+        While another build of this checkout runs, or when files can't be read or written.
     PageError
-        When a page or the site failed; what was said is on the console.
+        When a page or the site failed, with the reason of each.
     """
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise ParameterError("a whole number of cores from 1", repr(cores), "Give one.")
-    toc.write()
-    with _locked(paths.lock("build")) as held:
-        prune({paths.ROOT / page.output for page in plan.read().pages})
-        _snakemake("--unlock", "--cores", "1", quiet=True, held=held)
-        if _snakemake("--cores", str(cores), "--rerun-incomplete", "--keep-going", held=held):
-            raise PageError(
-                "every step of the build", "a failed one (above)", "The last site was kept."
-            )
+    from lib.book import site
+
+    with alone() as held:
+        planned = plan.read()
+        prune({paths.ROOT / page.output for page in planned.pages})
+        toc.write()
+        status, said = 0, ""
+        if steps.prepare():
+            _snakemake("--unlock", "--cores", "1", held=held)
+            words = ("--rerun-incomplete", "--keep-going", "--rerun-triggers", "mtime")
+            status, said = _snakemake("--cores", str(cores), *words, held=held)
+        left = steps.stale()
+        if status or left:
+            found = _reasons(left) or said or _changed(left)
+            raise PageError("every step of the build", found, site.kept() or "There is no site.")
+        site.check(paths.SITE, planned)
     return paths.SITE / "index.html"
+
+
+def render() -> Path:
+    """Render the site from the pages that there are, under the lock of the build."""
+    with alone():
+        steps.prepare()
+        steps.run(steps.SITE)
+    return paths.SITE / "index.html"
+
+
+@contextmanager
+def alone() -> Iterator[int]:
+    """Hold the lock of this checkout's builds, with what killed ones left swept away."""
+    from lib.book import site
+
+    try:
+        with _locked(paths.lock("build")) as held:
+            site.sweep()
+            pages.sweep(paths.RESULTS)
+            yield held
+    except OSError as error:
+        raise StoreError(
+            f"to read and write the files of {paths.ROOT}", f"{error}", "Mend that; build again."
+        ) from None
+
+
+def _reasons(left: Collection[steps.Step]) -> str:
+    """Why steps failed, each in a line."""
+    found = steps.failures(left)
+    lines = [f"{name}: {reason[:LONGEST]}" for name, reason in found.items()]
+    waiting = len(left) - len(found)
+    if lines and waiting:
+        lines.append(f"steps that wait for those: {waiting}")
+    return "\n".join(lines)
+
+
+def _changed(left: Collection[steps.Step]) -> str:
+    names = ", ".join(step.name for step in left)
+    return f"what they read changed meanwhile, or what they made, at {names}; build again"
 
 
 @contextmanager
@@ -66,6 +119,8 @@ def prune(kept: Collection[Path]) -> None:
 
     Summary pages read whatever tables there are, so what was left behind would be counted.
     """
+    from lib.book import status  # imports pandas, which most builds spare
+
     folders = {page.parent for page in kept}
     needed = {page.with_name(f"{name}.parquet") for page in kept for name in status.tables(page)}
     for page in list(paths.RESULTS.rglob("*.ipynb")):
@@ -80,26 +135,44 @@ def prune(kept: Collection[Path]) -> None:
         page.unlink()
 
 
-def _snakemake(*options: str, quiet: bool = False, held: int | None = None) -> int:
-    """Run Snakemake to its end, or end it with all its steps when this process shall end."""
+def _snakemake(*options: str, held: int | None = None) -> tuple[int, str]:
+    """Run Snakemake to its end, or end it with all its steps when this process shall end.
+
+    Returns
+    -------
+    tuple
+        Its exit status and the end of its log, which the console isn't shown: steps tell
+        of themselves there.
+    """
     command = [
         *(sys.executable, "-m", "snakemake", "--snakefile", str(paths.ROOT / "Snakefile")),
-        *("--directory", str(paths.ROOT), "--quiet", "all", *options),
+        *("--directory", str(paths.ROOT), "--quiet", "progress", "rules", "host"),
+        *("--nocolor", *options),
     ]
-    said = subprocess.DEVNULL if quiet else None
+    kept: deque[str] = deque(maxlen=LINES)
     with _stoppable():
         process = subprocess.Popen(
             command,
-            stdout=said,
-            stderr=said,
+            stdout=2,  # what steps say is no result of this command
+            stderr=subprocess.PIPE,
             start_new_session=True,  # a group to end as a whole
             pass_fds=() if held is None else (held,),
         )
+        reader = threading.Thread(target=_keep, args=(process.stderr, kept), daemon=True)
+        reader.start()
         try:
-            return process.wait()
+            status = process.wait()
         except BaseException:
             _end(process)
             raise
+    reader.join(GRACE)
+    lines = [line for line in kept if line.strip()]
+    return status, visible("\n".join(lines[-SHOWN:]))
+
+
+def _keep(log, kept: deque[str]) -> None:
+    for line in log:
+        kept.append(line.decode("utf-8", errors="replace").rstrip())
 
 
 @contextmanager

@@ -41,7 +41,10 @@ def merged(base: Mapping[str, list], more: Mapping[str, list]) -> dict[str, list
         known = audits.get(audit["model"])
         audits[audit["model"]] = _together(known, audit) if known else audit
     shared = _joined("notebook", base["pages"], more["pages"])
-    return {"audits": list(audits.values()), "pages": shared}
+    document = {"audits": list(audits.values()), "pages": shared}
+    for each in (base, more):
+        document |= {key: value for key, value in each.items() if key not in ("audits", "pages")}
+    return document
 
 
 def explicit(audit: Mapping[str, Any], known: Mapping[str, list]) -> dict[str, Any]:

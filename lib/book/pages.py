@@ -1,12 +1,23 @@
-"""Execute one notebook: checked before, whole after, moved into place only then."""
+"""Execute one notebook: checked before, whole after, moved into place only then.
+
+Tables that a page saves wait in a folder of their own, whose name the page finds in
+``STAGE``, and are moved together with the page. A page that fails leaves none.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
+import secrets
+import shutil
+import signal
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +25,13 @@ import nbformat
 
 from lib import parameters, paths
 from lib.errors import PageError, unknown
+from lib.paths import STAGE
+from lib.visible import visible
 
 TAG = "parameters"
 INJECTED = "injected-parameters"
+LEFT = re.compile(r"\.(?P<name>.+)\.(?:partial|tables)-(?P<pid>\d+)(?:\.ipynb|-[0-9a-f]+)")
+SAID = 5  # last lines of a dead kernel that are shown
 
 
 def declared(notebook: str) -> dict[str, parameters.Parameter]:
@@ -46,7 +61,13 @@ def declared(notebook: str) -> dict[str, parameters.Parameter]:
     return parameters.declared(tagged[0].source)
 
 
-def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title: str = "") -> Path:
+def run_page(
+    notebook: str,
+    output: str | Path,
+    given: Mapping[str, Any],
+    title: str = "",
+    seconds: float | None = None,
+) -> Path:
     """Execute a notebook with parameters.
 
     Parameters
@@ -59,6 +80,8 @@ def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title:
         Parameters; names and types are checked before anything runs.
     title
         Put after the page's own title.
+    seconds
+        How long all cells together may take; no limit by default.
 
     Raises
     ------
@@ -66,11 +89,8 @@ def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title:
         For a name the notebook doesn't declare, or a value of another type.
     PageError
         When a cell failed or never ran: names notebook, cell and error. The last good page
-        at ``output`` stays.
+        at ``output`` and its tables stay.
     """
-    import papermill
-    from papermill.exceptions import PapermillExecutionError
-
     values = parameters.check(declared(notebook), given)
     output = _target(output)
     try:
@@ -78,27 +98,147 @@ def run_page(notebook: str, output: str | Path, given: Mapping[str, Any], title:
     except OSError as error:
         raise _no_place(output, str(error)) from None
     partial = output.with_name(_partial(output))
-    source = paths.NOTEBOOKS / f"{notebook}.ipynb"
+    tables = paths.ROOT / values["tables"] if values.get("tables") else None
+    stage = _stage(tables, output) if tables else None
     try:
-        with _quiet_kernel():
-            papermill.execute_notebook(
-                str(source), str(partial), values, cwd=str(paths.ROOT), progress_bar=False
-            )
-    except PapermillExecutionError as error:
-        raise _failed(notebook, error.cell_index, f"{error.ename}: {error.evalue}") from None
-    except Exception as error:  # a kernel that died, a notebook that isn't one
-        raise _failed(notebook, None, f"{type(error).__name__}: {error}") from None
-    else:
+        _execute(notebook, partial, values, stage, seconds)
         page = nbformat.read(partial, as_version=4)
         for index, cell in enumerate(page.cells):
             if cell.cell_type == "code" and cell.source.strip() and not cell.execution_count:
                 raise _failed(notebook, index, "the cell never ran")
         _finish(page, title)
         nbformat.write(page, partial)
+        if stage and stage.is_dir():
+            _move(stage, tables, output)
         os.replace(partial, output)
+    except OSError as error:
+        raise _failed(notebook, None, f"its page can't be written: {error}") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
+        if stage:
+            shutil.rmtree(stage, ignore_errors=True)
     return output
+
+
+def _execute(
+    notebook: str,
+    partial: Path,
+    values: Mapping[str, Any],
+    stage: Path | None,
+    seconds: float | None,
+) -> None:
+    """Let papermill write the executed notebook to ``partial``."""
+    import papermill
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    from lib.book import kernels
+
+    ended: list[int] = []
+    environment = {STAGE: str(stage)} if stage else {}
+    limit: dict[str, Any] = {}
+    if seconds is not None:
+        end = time.monotonic() + seconds
+        limit["timeout_func"] = lambda cell: max(1, math.ceil(end - time.monotonic()))
+    said = ""
+    try:
+        with _quiet_kernel() as log:
+            try:
+                papermill.execute_notebook(
+                    str(paths.NOTEBOOKS / f"{notebook}.ipynb"),
+                    str(partial),
+                    values,
+                    kernel_name=kernels.NAME,
+                    language="python",
+                    kernel_manager_class=kernels.of_this_interpreter(environment, ended),
+                    cwd=str(paths.ROOT),
+                    progress_bar=False,
+                    **limit,
+                )
+            finally:
+                said = _last_lines(log)
+    except PapermillExecutionError as error:
+        raise _failed(notebook, error.cell_index, f"{error.ename}: {error.evalue}") from None
+    except CellTimeoutError:
+        found = f"it ran longer than the {seconds / 60:g} minutes that page_minutes allows a page"
+        raise _failed(notebook, _reached(partial), found) from None
+    except Exception as error:  # a kernel that died, a notebook that isn't one
+        found = f"{type(error).__name__}: {error}"
+        if ended or isinstance(error, DeadKernelError):
+            found = ". ".join(filter(None, [found, _ending(ended), said]))
+        raise _failed(notebook, _reached(partial), found) from None
+
+
+def _stage(tables: Path, output: Path) -> Path:
+    return tables / f".{output.stem}.tables-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _move(stage: Path, tables: Path, output: Path) -> None:
+    """Put a page's tables in place, and take away those that it no longer writes."""
+    from lib.book import status  # imports pandas, which a plan spares
+
+    before = set(status.tables(output)) if output.is_file() and tables == output.parent else set()
+    for path in sorted(stage.iterdir()):
+        os.replace(path, tables / path.name)
+    if before:
+        others = (path for path in tables.glob("*.ipynb") if path != output)
+        kept = {name for page in (output, *others) for name in status.tables(page)}
+        for name in before - kept:
+            (tables / f"{name}.parquet").unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what pages that were killed left under a folder."""
+    for path in folder.rglob(".*"):
+        left = LEFT.fullmatch(path.name)
+        if left and not _runs(int(left["pid"])):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _ending(ended: list[int]) -> str:
+    """How a kernel ended, in words."""
+    if not ended:
+        return ""
+    if ended[0] >= 0:
+        return f"Its process ended with status {ended[0]}"
+    try:
+        name = signal.Signals(-ended[0]).name
+    except ValueError:
+        name = f"signal {-ended[0]}"
+    memory = ", as when memory runs out" if name == "SIGKILL" else ""
+    return f"Its process was ended by {name}{memory}"
+
+
+def _last_lines(log) -> str:
+    """The end of what was written to a file, in one line."""
+    log.seek(0)
+    text = log.read()[-5000:].decode("utf-8", errors="replace")
+    lines = [line.strip() for line in visible(text).splitlines() if line.strip()]
+    return " / ".join([line for line in lines if "[IPKernelApp] WARNING" not in line][-SAID:])
+
+
+def _reached(partial: Path) -> int | None:
+    """The last cell that papermill started, as its copy of the notebook tells."""
+    started = None
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        for index, cell in enumerate(json.loads(partial.read_bytes())["cells"]):
+            if cell["metadata"]["papermill"].get("start_time"):
+                started = index
+    return started
 
 
 def _target(output: str | Path) -> Path:
@@ -134,14 +274,14 @@ def _partial(output: Path) -> str:
 
 
 @contextmanager
-def _quiet_kernel() -> Iterator[None]:
-    """Keep what the kernel's own process logs off the console; cells' output isn't touched."""
+def _quiet_kernel() -> Iterator[Any]:
+    """Keep what the kernel's own process logs off the console, in a file for when it dies."""
     sys.stderr.flush()
     console = os.dup(2)
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 2)
         try:
-            yield
+            yield log
         finally:
             sys.stderr.flush()
             os.dup2(console, 2)
@@ -152,7 +292,7 @@ def _failed(notebook: str, cell: int | None, error: str) -> PageError:
     where = f"cell {cell} of " if cell is not None else ""
     return PageError(
         "every cell to complete",
-        f"a failure in {where}notebooks/{notebook}.ipynb: {error.rstrip('.')}",
+        f"a failure in {where}notebooks/{notebook}.ipynb: {visible(error).rstrip('.')}",
         "A page made before stays as it was.",
     )
 

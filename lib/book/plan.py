@@ -37,6 +37,8 @@ comes after every other. One that declares ``measurements`` reads the files of `
 its own, or to a model of ``audit.yml`` more datasets and pages. Where both name a dataset or
 a notebook each key of the local entry counts, and the pages of both are made. A committed
 run stays as it is: a local entry may add pages to it and name its ``source``, no more.
+
+``page_minutes`` is how long a page may run: a number, ``MINUTES`` when it isn't given.
 """
 
 from __future__ import annotations
@@ -55,16 +57,24 @@ from lib import paths
 from lib.atomic import replacing
 from lib.book import inputs, pages
 from lib.book.merging import COMMITTED, explicit, merged
+from lib.documents import DEPTH, read_bytes
 from lib.errors import ParameterError, unknown
 from lib.parameters import SEEDS
 
 MOST_PARTS = 1000
+MOST_ITEMS = 2**63 - 1
+MOST_BYTES = 1 << 20  # of a document
+MOST_ENTRIES = 100_000
+SHOWN = 200  # characters of a value that an error shows
+MINUTES = 360  # that a page may run
+MOST_MINUTES = 100_000
 ORDERS = ("sample", "head")
 DTYPES = ("", "float32", "bfloat16", "float16")
 NAMED = ("name", "model", "notebook")
 LOADING = ("source", "limit", "seed", "order")
 EXTRACTING = ("dtype", "device", "date")
 RESULTS = "book/results"
+EXTRACTED = ".cache/runs"
 MEASUREMENTS = "bench/results"
 LAST = "status"  # the notebook that tells of all other pages
 
@@ -93,14 +103,6 @@ class RunPlan:
     committed: bool
     options: Mapping[str, Any] = field(default_factory=dict)
     parts: int = 1
-
-    @property
-    def pieces(self) -> list[str]:
-        """Files that stand for finished parts, when there are several."""
-        if self.parts == 1:
-            return []
-        place = self.folder.replace("/runs/", "/parts/", 1)
-        return [f"{place}/{part}-of-{self.parts}.done" for part in range(self.parts)]
 
     @property
     def manifest(self) -> str:
@@ -202,6 +204,7 @@ class Plan:
 
     runs: list[RunPlan]
     pages: list[PagePlan]
+    page_minutes: float = MINUTES
 
     @property
     def models(self) -> list[str]:
@@ -251,7 +254,7 @@ def _planned(document: Mapping[str, list], where: str) -> Plan:
             planned.append(page)
     planned += [_shared(entry, own, where) for entry in document["pages"]]
     _distinct(planned, where)
-    return Plan(runs, _linked(planned))
+    return Plan(runs, _linked(planned), document.get("page_minutes", MINUTES))
 
 
 def local_audit(path: Path | None = None) -> Path:
@@ -267,12 +270,14 @@ def load(path: Path) -> dict[str, list]:
     ParameterError
         When the file isn't YAML of the form above.
     """
+    content = read_bytes(path, what="YAML", error=ParameterError, limit=MOST_BYTES)
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ParameterError(f"YAML at {path}", str(error), "Mend the file.") from None
+        document = yaml.load(content.decode("utf-8"), _Loader) or {}
+    except Exception as error:  # a tag on a value that isn't one raises whatever Python does
+        found = str(error) if isinstance(error, yaml.YAMLError) else f"a value: {error}"
+        raise ParameterError(f"YAML at {path}", found, "Mend the file.") from None
     where = path.name
-    _only(document, {"audits", "pages"}, where)
+    _only(document, {"audits", "pages", "page_minutes"}, where)
     audits, shared = document.get("audits") or [], document.get("pages") or []
     for audit in _listed(audits, "audits", where):
         _only(audit, {"model", "pages", "once", "datasets"}, where, required=("model", "datasets"))
@@ -293,7 +298,8 @@ def load(path: Path) -> dict[str, list]:
     for model, count in Counter(audit["model"] for audit in audits).items():
         if count > 1:
             raise ParameterError(f"each model once in {where}", f"{model} twice", "Join the two.")
-    return {"audits": audits, "pages": shared}
+    found = {"audits": audits, "pages": shared}
+    return found | _minutes(document, where)
 
 
 def add(audit: Mapping[str, Any], path: Path | None = None) -> Path:
@@ -327,6 +333,9 @@ def _with(audit: Mapping[str, Any], path: Path) -> dict[str, list]:
     target = local_audit(path)
     for dataset in audit["datasets"]:
         _values(dataset, target.name)
+    for name in (audit["model"], *(dataset["name"] for dataset in audit["datasets"])):
+        if not _writable(name):
+            raise ParameterError("a name in UTF-8", ascii(name), "Rename it.")
     base = load(path)
     document = load(target) if target.is_file() else {"audits": [], "pages": []}
     said = explicit(audit, merged(base, document))
@@ -425,10 +434,10 @@ def _run(model: str, dataset: Mapping[str, Any]) -> RunPlan:
     committed = dataset.get("run") == COMMITTED
     if "run" in dataset and not committed:
         raise ParameterError(
-            f"run: {COMMITTED}, or no run", repr(dataset["run"]), "Mend audit.yml."
+            f"run: {COMMITTED}, or no run", _brief(dataset["run"]), "Mend audit.yml."
         )
     place = f"{paths.slug(model)}/{paths.slug(name)}"
-    folder = f"book/runs/{place}" if committed else f".cache/runs/{place}"
+    folder = f"book/runs/{place}" if committed else f"{EXTRACTED}/{place}"
     if committed and not (paths.ROOT / folder / "run.json").is_file():
         raise ParameterError(
             f"the committed run of {model} on {name} at {folder}",
@@ -439,10 +448,44 @@ def _run(model: str, dataset: Mapping[str, Any]) -> RunPlan:
     return RunPlan(model, name, folder, committed, options, dataset.get("parts", 1))
 
 
+def _minutes(document: Mapping[str, Any], where: str) -> dict[str, float]:
+    """How long a page may run, where the document says it."""
+    if "page_minutes" not in document:
+        return {}
+    value = document["page_minutes"]
+    good = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not good or not 0 < value <= MOST_MINUTES:
+        needed = f"page_minutes as a number above 0, at most {MOST_MINUTES}, in {where}"
+        raise ParameterError(needed, _brief(value), "Mend it.")
+    return {"page_minutes": value}
+
+
 class _Loader(yaml.SafeLoader):
-    """Safe; a date stays text; a key that is there twice, whose first value would be lost, is
-    refused.
+    """Safe and bounded; a date stays text; a key that is there twice is refused: one value of
+    it would be lost.
     """
+
+    _depth = 0
+
+    def get_single_node(self):
+        node = super().get_single_node()
+        _weigh(node, {}, ())
+        return node
+
+    def compose_node(self, parent, index):
+        self._depth += 1
+        if self._depth > DEPTH:
+            raise yaml.YAMLError(f"entries nested more than {DEPTH} deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def compose_scalar_node(self, anchor):
+        node = super().compose_scalar_node(anchor)
+        if not _writable(node.value):
+            line = node.start_mark.line + 1
+            raise yaml.YAMLError(f"a character that no name can have, at line {line}")
+        return node
 
     def compose_mapping_node(self, anchor):
         node = super().compose_mapping_node(anchor)
@@ -459,6 +502,35 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
+def _weigh(node: yaml.Node | None, known: dict[int, int], within: tuple[int, ...]) -> int:
+    """How many entries a document has once each alias stands for what it names."""
+    if id(node) in within:
+        raise yaml.YAMLError("an entry that holds itself")
+    if id(node) not in known:
+        value = node.value if isinstance(node, yaml.CollectionNode) else []
+        below = [each for entry in value for each in (entry if type(entry) is tuple else [entry])]
+        inside = (*within, id(node))
+        known[id(node)] = 1 + sum(_weigh(each, known, inside) for each in below)
+    if known[id(node)] > MOST_ENTRIES:
+        raise yaml.YAMLError(f"more than {MOST_ENTRIES:,} entries")
+    return known[id(node)]
+
+
+def _writable(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair, bytes that are no text
+        return False
+
+
+def _brief(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        return "a number that is too long to show"
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+
+
 def _values(dataset: Mapping[str, Any], where: str) -> None:
     """Check what a dataset says of loading and extraction."""
     of = f"for {dataset['name']} in {where}"
@@ -469,43 +541,47 @@ def _values(dataset: Mapping[str, Any], where: str) -> None:
         if key in dataset and dataset[key] not in known:
             raise unknown(f"{key} {of}", dataset[key], filter(None, known))
     whole = {
-        "limit": (0, None, "a limit of 0 (all) or more"),
+        "limit": (0, MOST_ITEMS, "a limit of 0 (all) or more"),
         "seed": (0, SEEDS[-1], f"a seed from 0 to {SEEDS[-1]}"),
         "parts": (1, MOST_PARTS, f"a number of parts from 1 to {MOST_PARTS}"),
     }
     for key, (least, most, needed) in whole.items():
         value = dataset.get(key, least)
         good = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        if not good or (most is not None and value > most):
-            raise ParameterError(f"{needed} {of}", f"{key}: {value!r}", "Mend it.")
+        if not good or value > most:
+            raise ParameterError(f"{needed} {of}", f"{key}: {_brief(value)}", "Mend it.")
 
 
 def _text(entry: Mapping[str, Any], key: str, where: str) -> None:
     if key in entry and not isinstance(entry[key], str):
-        raise ParameterError(f"a text for {key} in {where}", repr(entry[key]), "Put it in quotes.")
+        raise ParameterError(
+            f"a text for {key} in {where}", _brief(entry[key]), "Put it in quotes."
+        )
 
 
 def _only(mapping: Any, keys: set[str], where: str, required: Iterable[str] = ()) -> None:
     if not isinstance(mapping, Mapping):
         raise ParameterError(
-            f"keys {', '.join(sorted(keys))} in {where}", repr(mapping), "Mend it."
+            f"keys {', '.join(sorted(keys))} in {where}", _brief(mapping), "Mend it."
         )
     for key in mapping:
         if key not in keys:
-            raise unknown(f"key of {where}", str(key), keys)
+            raise unknown(f"key of {where}", _brief(key).strip("'"), keys)
     for key in required:
         if not mapping.get(key):
-            raise ParameterError(f"a {key} in each such entry of {where}", repr(mapping), "Add it.")
+            raise ParameterError(
+                f"a {key} in each such entry of {where}", _brief(mapping), "Add it."
+            )
         if key in NAMED and not isinstance(mapping[key], str):
             raise ParameterError(
-                f"a text for {key} in {where}", repr(mapping[key]), "Put it in quotes."
+                f"a text for {key} in {where}", _brief(mapping[key]), "Put it in quotes."
             )
 
 
 def _names(value: Any, key: str, where: str) -> list[str]:
     for name in _listed(value, key, where):
         if not isinstance(name, str):
-            raise ParameterError(f"names of {key} in {where}", repr(name), "Put it in quotes.")
+            raise ParameterError(f"names of {key} in {where}", _brief(name), "Put it in quotes.")
     return value
 
 
@@ -517,7 +593,7 @@ def _all_or_names(entry: Mapping[str, Any], where: str) -> None:
 
 def _listed(value: Any, key: str, where: str) -> list:
     if not isinstance(value, list):
-        raise ParameterError(f"a list of {key} in {where}", repr(value), "Write it as one.")
+        raise ParameterError(f"a list of {key} in {where}", _brief(value), "Write it as one.")
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -11,14 +12,16 @@ import tempfile
 from pathlib import Path
 
 from lib import paths
-from lib.atomic import replacing
+from lib.atomic import exchange, replacing
+from lib.book import applies, toc
 from lib.book import plan as plans
-from lib.book import toc
-from lib.charts import theme
 from lib.errors import PageError
+from lib.visible import visible
 
 VEGA = paths.BOOK / "_static" / "vega.js"
 # A constant that points at a CDN stays in every page although launching is off.
+REASON = re.compile(r"WARNING|ERROR|^\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit)\b")
+WORK = ".build-"
 THEBE = re.compile(r"<script>\s*const THEBE_JS_URL.*?</script>", re.DOTALL)
 
 
@@ -28,8 +31,8 @@ def render() -> Path:
     Raises
     ------
     PageError
-        When a page of the plan is missing, Sphinx warns, or no index comes out. The last
-        good site stays.
+        When a page of the plan is missing, Sphinx warns, the disk is full, or no index or
+        not every page comes out. The last good site stays.
     """
     plan = plans.read()
     missing = [page.output for page in plan.pages if not (paths.ROOT / page.output).is_file()]
@@ -39,24 +42,64 @@ def render() -> Path:
             f"none at {', '.join(missing)}",
             "Run make book.",
         )
-    toc.write()
-    _write_bundle()
-    target = paths.SITE.parent
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=".build-", dir=paths.cache_folder()))
+    work = None
     try:
+        toc.write()
+        _write_bundle()
+        work = Path(tempfile.mkdtemp(prefix=WORK, dir=_own_cache()))
         _sphinx(work, plan)
         html = work / "_build" / "html"
-        if not (html / "index.html").is_file() or not (html / "book" / "index.html").is_file():
-            raise PageError("an index.html", "none", "Check that jupyter-book is version 1.")
+        check(html, plan)
         _without_cdn(html)
         _swap(html)
+    except OSError as error:
+        raise PageError("to write the site", f"{error}", f"Mend that. {kept()}".strip()) from None
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if work:
+            shutil.rmtree(work, ignore_errors=True)
     return paths.SITE / "index.html"
 
 
+def check(html: Path, plan: plans.Plan) -> None:
+    """Raise a ``PageError`` unless a site has its index and every page that the plan shows."""
+    if not (html / "index.html").is_file() or not (html / "book" / "index.html").is_file():
+        raise PageError(
+            "an index.html", "none", f"Check that jupyter-book is version 1. {kept()}".strip()
+        )
+    shown = [page.output.removesuffix(".ipynb") for page in plan.pages if applies.listed(page)]
+    missing = [page for page in shown if not (html / f"{page}.html").is_file()]
+    if missing:
+        found = f"none for {', '.join(missing)}"
+        raise PageError("every page of audit.yml in the site", found, kept() or "Build again.")
+
+
+def kept() -> str:
+    """What to say of the last site after a failure, if there is one."""
+    return "The last site was kept." if (paths.SITE / "index.html").is_file() else ""
+
+
+def sweep() -> None:
+    """Remove what builds that were killed left; a site that was moved aside comes back.
+
+    For who holds the lock of the build: what another one renders would be removed.
+    """
+    for left in _own_cache().glob(f"{WORK}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    for left in paths.SITE.parent.glob("html.*-*"):
+        if left.name.startswith("html.old") and not paths.SITE.exists():
+            os.replace(left, paths.SITE)
+        else:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _own_cache() -> Path:
+    """Of this checkout, on the disk of its site, and locked with it."""
+    return paths.lock("build").parent
+
+
 def _write_bundle() -> None:
+    from lib.charts import theme
+
     bundle = theme.vega_bundle()
     if not VEGA.exists() or VEGA.read_text() != bundle:
         with replacing(VEGA) as partial:
@@ -74,8 +117,9 @@ def _sphinx(work: Path, plan: plans.Plan) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=paths.ROOT)
     if done.returncode:
         output = (done.stdout + done.stderr).strip().splitlines()
-        shown = [line for line in output if "WARNING" in line or "ERROR" in line] or output[-15:]
-        raise PageError("a build without warnings", "\n".join(shown[:20]), "Mend those pages.")
+        shown = [line for line in output if REASON.search(line)] or output[-15:]
+        found = visible("\n".join(shown[:20])) or f"exit status {done.returncode}, no word"
+        raise PageError("a build without warnings", found, f"Mend that. {kept()}".strip())
 
 
 def _without_cdn(html: Path) -> None:
@@ -87,16 +131,21 @@ def _without_cdn(html: Path) -> None:
 
 
 def _swap(html: Path) -> None:
+    """Put a site in place of the last one; there is one at any moment.
+
+    Where the system can't exchange two folders in one step it is away between two renames.
+    """
     paths.SITE.parent.mkdir(parents=True, exist_ok=True)
-    retired = paths.SITE.with_name(f"html.old-{os.getpid()}")
-    fresh = paths.SITE.with_name(f"html.new-{os.getpid()}")
-    for left in paths.SITE.parent.glob("html.*-*"):  # of a killed swap
-        if left.name.startswith("html.old") and not paths.SITE.exists():
-            os.replace(left, paths.SITE)
-        else:
+    own = f"{os.getpid()}-{secrets.token_hex(4)}"
+    fresh, retired = (paths.SITE.with_name(f"html.{kind}-{own}") for kind in ("new", "old"))
+    try:
+        shutil.move(html, fresh)
+        if paths.SITE.exists() and not exchange(fresh, paths.SITE):
+            os.replace(paths.SITE, retired)
+        if not paths.SITE.exists():
+            os.replace(fresh, paths.SITE)
+    finally:
+        if retired.exists() and not paths.SITE.exists():
+            os.replace(retired, paths.SITE)
+        for left in (fresh, retired):
             shutil.rmtree(left, ignore_errors=True)
-    shutil.move(html, fresh)
-    if paths.SITE.exists():
-        os.replace(paths.SITE, retired)
-    os.replace(fresh, paths.SITE)
-    shutil.rmtree(retired, ignore_errors=True)

@@ -1,0 +1,42 @@
+"""The process that executes a page: this interpreter, whatever kernels are installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+
+NAME = "python3"
+
+
+def of_this_interpreter(given: Mapping[str, str], ended: list[int]) -> type[AsyncKernelManager]:
+    """A kernel manager that looks up no kernel.
+
+    Parameters
+    ----------
+    given
+        More of the environment for the kernel.
+    ended
+        Where the exit status of a kernel that ends by itself goes: below 0 for a signal.
+    """
+
+    class Kernel(AsyncKernelManager):
+        @property
+        def kernel_spec(self) -> KernelSpec:
+            return KernelSpec(
+                argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                display_name="Python 3",
+                language="python",
+                env=dict(given),
+            )
+
+        async def is_alive(self) -> bool:
+            process = getattr(self.provisioner, "process", None)
+            status = process.poll() if process else None
+            if status is not None and not ended:
+                ended.append(status)
+            return await super().is_alive()
+
+    return Kernel

@@ -1,0 +1,423 @@
+"""What a build does, step by step, and the receipts by which it knows what is done.
+
+A step extracts a part or a run, executes a page or renders the site. When it is done, and
+only then, it writes a receipt under ``.cache/receipts``: a digest of all that it was made
+from, by content, and a digest of each file that it made. A step whose receipt is missing, or
+tells of other content than there is, is stale. The graph of ``Snakefile`` is made of receipts
+alone, so nothing else stands for a finished step: no time of a file, no page of an earlier
+build.
+
+``steps``     the graph of a plan
+``stale``     what has to be done
+``prepare``   take the receipts of that away, so that Snakemake does it
+``run``       do one step: ``python -m lib.book.steps KIND/PLACE``
+``failures``  why steps failed
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from lib import paths
+from lib.atomic import replacing
+from lib.book import plan as plans
+from lib.errors import AuditError, PageError, StoreError, unknown, unreadable
+from lib.visible import visible
+
+RECEIPTS = ".cache/receipts"
+SITE = "site/book"
+REQUIRED = ("_config.yml", "book/index.md")
+ROOMS = ("data", "models", "extraction")  # of the library, for extraction, and what they import
+MODULES = ("atomic.py", "documents.py", "errors.py", "paths.py", "visible.py")
+SOURCES = {".py", ".yaml", ".yml", ".md", ".json", ".safetensors"}
+# Of all receipts that hold, so that for Snakemake none is newer than another.
+LONG_AGO = 1_000_000_000
+RECENT = 2_000_000_000  # nanoseconds: a file as new may change again within one tick
+FIRST, EACH = 20.0, 60.0  # seconds until progress is told of, and between
+ENDED = "it was ended from outside: killed, out of memory, or the machine stopped"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do.
+
+    Attributes
+    ----------
+    kind
+        ``part``, ``extract``, ``page`` or ``site``.
+    place
+        Of what it makes: letters, digits, dots, dashes, underscores and slashes.
+    after
+        Names of the steps whose results it reads.
+    given
+        Files that it reads, relative to the checkout or absolute.
+    words
+        Gives what else determines its result, to be written as JSON.
+    work
+        Does it; gives the files that it made, relative to the checkout.
+    """
+
+    kind: str
+    place: str
+    after: tuple[str, ...]
+    given: tuple[str, ...]
+    words: Callable[[], Any]
+    work: Callable[[], Iterable[str]]
+
+    @property
+    def name(self) -> str:
+        """Of the step in the graph."""
+        return f"{self.kind}/{self.place}"
+
+    @property
+    def receipt(self) -> str:
+        """Its receipt, relative to the checkout."""
+        return f"{RECEIPTS}/{self.name}.json"
+
+    @property
+    def reason(self) -> Path:
+        """Where it leaves why it failed."""
+        return paths.ROOT / RECEIPTS / f"{self.name}.failed"
+
+
+class Digests:
+    """Digests of files' content, remembered while their size, times and inode stay."""
+
+    def __init__(self):
+        self._file = paths.ROOT / RECEIPTS / "digests.json"
+        try:
+            self._known = dict(json.loads(self._file.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            self._known = {}
+
+    def of(self, path: str) -> str | None:
+        """Of a regular file; ``None`` where there is none."""
+        whole = paths.ROOT / path
+        try:
+            held = whole.stat()
+            if not stat.S_ISREG(held.st_mode):
+                return None
+            # No program can set the time of a change: an older file put in place has a new one.
+            about = [held.st_size, held.st_mtime_ns, held.st_ctime_ns, held.st_ino]
+            known = self._known.get(path)
+            if known and known[:-1] == about:
+                return known[-1]
+            with open(whole, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as refused:
+            raise unreadable("file", whole, refused, StoreError) from None
+        if time.time_ns() - held.st_ctime_ns > RECENT:
+            self._known[path] = [*about, digest]
+        return digest
+
+    def save(self) -> None:
+        """Keep them for the next time, if there is room."""
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(self._file) as partial_file:
+                partial_file.write_text(json.dumps(self._known))
+
+
+# ---- The graph ----
+
+
+def steps(plan: plans.Plan | None = None) -> dict[str, Step]:
+    """Every step of a plan by its name, each after those whose results it reads."""
+    plan = plan or plans.read()
+    library = _files("lib")
+    extracting = tuple(path for path in library if Path(path).parts[1] in ROOMS + MODULES)
+    read = {run.folder for page in plan.pages for run in page.runs if not run.committed}
+    runs = (run for run in plan.runs if run.folder in read)
+    found = [step for run in runs for step in _of_run(run, extracting)]
+    found += [_of_page(page, library, plan.page_minutes) for page in plan.pages]
+    found.append(_of_site(plan, library))
+    named = {step.name: step for step in found}
+    order = TopologicalSorter({step.name: step.after for step in found}).static_order()
+    return {name: named[name] for name in order}
+
+
+def _of_run(run: plans.RunPlan, extracting: tuple[str, ...]) -> list[Step]:
+    place = _place(run)
+    options = {"model": run.model, "dataset": run.dataset, **run.options}
+    words = [f"--{key}={value}" for key, value in options.items()]
+    given = (*extracting, *run.inputs)
+    parts = range(run.parts if run.parts > 1 else 0)
+    pieces = [
+        Step(
+            "part",
+            f"{place}/{part}-of-{run.parts}",
+            (),
+            given,
+            lambda: words,
+            partial(_extract, [*words, f"--part={part}/{run.parts}"]),
+        )
+        for part in parts
+    ]
+    whole = Step(
+        "extract",
+        place,
+        tuple(piece.name for piece in pieces),
+        given,
+        lambda: words,
+        partial(_extract, [*words, f"--out={run.folder}"], run.folder),
+    )
+    return [*pieces, whole]
+
+
+def _extract(words: list[str], folder: str = "") -> Iterable[str]:
+    from lib import __main__ as shell
+
+    options = shell._parser().parse_args(["extract", *words, "--yes"])
+    options.run(options)
+    return _files(folder, every=True) if folder else ()
+
+
+def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> Step:
+    extracted = [run for run in page.runs if not run.committed]
+    committed = [path for run in page.runs if run.committed for path in _files(run.folder, True)]
+    reads = [_page_name(output) for output in page.reads]
+    words = {"title": page.about, "parameters": page.parameters}
+
+    def work() -> Iterable[str]:
+        from lib.book import pages, status
+
+        output = paths.ROOT / page.output
+        pages.run_page(page.notebook, output, page.parameters, page.about, seconds=60 * minutes)
+        beside = [output.with_name(f"{name}.parquet") for name in status.tables(output)]
+        beside.append(output.with_name(output.stem + status.SUFFIX))
+        return [page.output, *(plans.from_root(path) for path in beside if path.is_file())]
+
+    return Step(
+        "page",
+        _page_name(page.output).removeprefix("page/"),
+        (*(f"extract/{_place(run)}" for run in extracted), *reads),
+        (f"notebooks/{page.notebook}.ipynb", *library, *committed, *page.measurements),
+        lambda: words,
+        work,
+    )
+
+
+def _page_name(output: str) -> str:
+    return "page/" + output.removeprefix(f"{plans.RESULTS}/").removesuffix(".ipynb")
+
+
+def _place(run: plans.RunPlan) -> str:
+    return run.folder.removeprefix(f"{plans.EXTRACTED}/")
+
+
+def _of_site(plan: plans.Plan, library: tuple[str, ...]) -> Step:
+    def words() -> str:
+        from lib.book import toc
+
+        return toc.render(plan)
+
+    def work() -> Iterable[str]:
+        from lib.book import site
+
+        site.render()
+        return _files(plans.from_root(paths.SITE), every=True)
+
+    made = {"results", "_build", "runs"}
+    book = [path for path in _files("book", every=True) if Path(path).parts[1] not in made]
+    return Step(
+        *SITE.split("/"),
+        tuple(_page_name(page.output) for page in plan.pages),
+        (*dict.fromkeys([*REQUIRED, *book, *library]),),
+        words,
+        work,
+    )
+
+
+def _files(folder: str, every: bool = False) -> tuple[str, ...]:
+    """Files below a folder of the checkout, hidden ones left out, relative to the checkout."""
+    found = []
+    for where, folders, names in os.walk(paths.ROOT / folder):
+        folders[:] = sorted(name for name in folders if name[0] != "." and name != "__pycache__")
+        kept = (name for name in sorted(names) if name[0] != ".")
+        found += [
+            os.path.relpath(os.path.join(where, name), paths.ROOT)
+            for name in kept
+            if every or Path(name).suffix in SOURCES
+        ]
+    return tuple(found)
+
+
+# ---- Receipts ----
+
+
+def stale(graph: Mapping[str, Step] | None = None, files: Digests | None = None) -> list[Step]:
+    """Steps that weren't done, or not from what there is now, or whose results are gone."""
+    files = files or Digests()
+    done: dict[str, Mapping[str, str]] = {}
+    found = []
+    for step in (steps() if graph is None else graph).values():
+        kept = _receipt(step)
+        holds = (
+            kept is not None
+            and all(name in done for name in step.after)
+            and all(files.of(path) == digest for path, digest in kept["made"].items())
+            and kept["digest"] == _digest(step, files, done)
+        )
+        if holds:
+            done[step.name] = kept["made"]
+        else:
+            found.append(step)
+    return found
+
+
+def prepare() -> list[Step]:
+    """What a build has to do; receipts of that are taken away, the others made equally old.
+
+    Raises
+    ------
+    PageError
+        When a file that the book needs is missing.
+    """
+    graph, files = steps(), Digests()
+    for path in REQUIRED:
+        if not (paths.ROOT / path).is_file():
+            raise PageError(f"{path} in {paths.ROOT}", "no such file", "Put it back.")
+    found = stale(graph, files)
+    for step in graph.values():
+        receipt = paths.ROOT / step.receipt
+        if step in found:
+            receipt.unlink(missing_ok=True)
+        else:
+            os.utime(receipt, (LONG_AGO, LONG_AGO))
+        step.reason.unlink(missing_ok=True)
+    files.save()
+    return found
+
+
+def _receipt(step: Step) -> dict[str, Any] | None:
+    try:
+        kept = json.loads((paths.ROOT / step.receipt).read_bytes())
+        return {"digest": str(kept["digest"]), "made": dict(kept["made"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _digest(step: Step, files: Digests, done: Mapping[str, Mapping[str, str]]) -> str:
+    said = {
+        "words": step.words(),
+        "given": {path: files.of(path) for path in step.given},
+        "after": {name: done[name] for name in step.after},
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+# ---- Doing one ----
+
+
+def run(name: str) -> None:
+    """Do a step and write its receipt.
+
+    What it is made from is looked at before: a change while it runs makes it stale.
+
+    Raises
+    ------
+    AuditError
+        When it failed; nothing then tells that it was done.
+    """
+    graph, files = steps(), Digests()
+    if name not in graph:
+        raise unknown("step", name, graph)
+    step = graph[name]
+    receipt = paths.ROOT / step.receipt
+    receipt.parent.mkdir(parents=True, exist_ok=True)
+    receipt.unlink(missing_ok=True)
+    before = {other: _receipt(graph[other]) for other in step.after}
+    missing = [other for other, kept in before.items() if kept is None]
+    if missing:
+        raise PageError("what this step reads", f"not done: {', '.join(missing)}", "Run make book.")
+    digest = _digest(step, files, {other: kept["made"] for other, kept in before.items()})
+    made = {path: files.of(path) for path in step.work()}
+    with replacing(receipt) as partial_file:
+        text = json.dumps({"step": step.name, "digest": digest, "made": made}, indent=1)
+        partial_file.write_text(text)
+
+
+def failures(left: Iterable[Step]) -> dict[str, str]:
+    """Why steps failed, by name; those that only wait for them have no reason."""
+    found = {}
+    for step in left:
+        with suppress(OSError):
+            found[step.name] = step.reason.read_text(encoding="utf-8")
+    return found
+
+
+def main(argv: list[str]) -> int:
+    """Do a step, tell of it on the console, and leave a reason when it fails."""
+    (name,) = argv
+    os.chdir(paths.ROOT)
+    reason = paths.ROOT / RECEIPTS / f"{name}.failed"
+    _leave(reason, ENDED)
+    try:
+        with _told(name):
+            run(name)
+    except AuditError as error:
+        said = f"{type(error).__name__}: {error}"
+    except OSError as error:
+        said = f"StoreError: needed to read and write files; found {error}. Mend that, build again."
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        said = f"{type(error).__name__}: {error}"
+    else:
+        reason.unlink(missing_ok=True)
+        return 0
+    said = visible(said)
+    print(f"{name} failed: {said}", file=sys.stderr, flush=True)
+    _leave(reason, said)
+    return 1
+
+
+def _leave(reason: Path, said: str) -> None:
+    with suppress(OSError):  # a full disk; the console has it
+        reason.parent.mkdir(parents=True, exist_ok=True)
+        reason.write_text(said, encoding="utf-8", errors="replace")
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Tell that a step runs, now and then for how long, and how long it took."""
+    started = time.monotonic()
+    over = threading.Event()
+
+    def tell() -> None:
+        wait = FIRST
+        while not over.wait(wait):
+            print(f"{name} has been running for {_time(started)}", flush=True)
+            wait = EACH
+
+    print(f"{name} …", flush=True)
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+        print(f"{name}: done in {_time(started)}", flush=True)
+    finally:
+        over.set()
+
+
+def _time(started: float) -> str:
+    seconds = time.monotonic() - started
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

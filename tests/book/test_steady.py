@@ -1,0 +1,526 @@
+"""What failed stays failed until it succeeds, and what is said to be built is there.
+
+Small books of their own, with two tiny pages, built by the program that builds the book.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import nbformat
+import pandas as pd
+import pytest
+import yaml
+
+from lib import atomic, paths
+from lib.book import pages, plan, site, steps
+from lib.charts import theme
+from lib.errors import PageError, ParameterError
+
+DECLARED = 'tables: str = ""  # where\nresults: str = "book/results"  # of all'
+BUILT = "The book is built"
+
+
+class Small:
+    """A checkout with a book of its own."""
+
+    def __init__(self, root):
+        self.root = root
+
+    def notebook(self, name, *cells, kernel="python3"):
+        book = nbformat.v4.new_notebook()
+        book.metadata["kernelspec"] = {"name": kernel, "display_name": "x", "language": "python"}
+        book.cells.append(nbformat.v4.new_markdown_cell(f"# Page {name}\n\nProse."))
+        for index, source in enumerate((DECLARED, *cells)):
+            cell = nbformat.v4.new_code_cell(source, id=f"c{index}")
+            cell.metadata["tags"] = ["parameters"] if index == 0 else []
+            book.cells.append(cell)
+        nbformat.write(book, self.root / "notebooks" / f"{name}.ipynb")
+
+    def audit(self, *notebooks, **more):
+        document = {"pages": [{"notebook": name} for name in notebooks], **more}
+        (self.root / "audit.yml").write_text(yaml.safe_dump(document, sort_keys=False))
+
+    def start(self, command="build", *, ignored=(), most=0, **environment):
+        def before():
+            for number in ignored:
+                signal.signal(number, signal.SIG_IGN)
+            if most:  # bytes of a file: writing more fails as on a full disk
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+        return subprocess.Popen(
+            [sys.executable, "-m", "lib", command],
+            cwd=self.root,
+            env=os.environ | {"PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1"} | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=before,
+        )
+
+    def build(self, command="build", **options):
+        process = self.start(command, **options)
+        out, err = process.communicate(timeout=300)
+        return process.returncode, out, err
+
+    def built(self, **options):
+        code, out, err = self.build(**options)
+        assert code == 0 and BUILT in out, out + err
+
+    def fails(self, *words, times=2, **options):
+        """An error with a reason, each time."""
+        for _ in range(times):
+            code, out, err = self.build(**options)
+            assert code == 1 and BUILT not in out, out + err
+            last = err[err.rindex("Error: needed") :]
+            for word in words:
+                assert word in last, err
+        return last
+
+    def page(self, name):
+        return (self.root / "book/_build/html/book/results" / f"{name}.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    root = tmp_path_factory.mktemp("small") / "book"
+    for name in ("book", "notebooks"):
+        (root / name).mkdir(parents=True)
+    (root / "lib").symlink_to(paths.ROOT / "lib")
+    for name in ("Snakefile", "_config.yml", "book/references.bib"):
+        shutil.copy(paths.ROOT / name, root / name)
+    shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
+    (root / "book" / "_static" / "vega.js").write_text(theme.vega_bundle())
+    (root / "book" / "index.md").write_text("# Small\n\nA book.\n")
+    small = Small(root)
+    small.notebook("one", "print('the ' + 'first')")
+    small.notebook("two", "print('the ' + 'second')")
+    small.audit("one", "two")
+    small.built()
+    assert "the first" in small.page("one")
+    return root
+
+
+@pytest.fixture
+def small(template, tmp_path):
+    """One that was built, to break."""
+    shutil.copytree(template, tmp_path / "book", symlinks=True)
+    return Small(tmp_path / "book")
+
+
+# ---- A failure stays one ----
+
+
+@pytest.mark.slow
+def test_a_page_that_failed_fails_again_until_it_is_mended(small):
+    small.notebook("one", "print('the ' + 'third')", "1/0")
+    last = small.fails("page/one", "cell 3", "ZeroDivisionError", "The last site was kept")
+    assert "page/two" not in last
+    assert "the first" in small.page("one")
+    small.notebook("one", "print('the ' + 'third')")
+    small.built()
+    assert "the third" in small.page("one") and "the second" in small.page("two")
+
+
+@pytest.mark.slow
+def test_a_first_build_that_fails_speaks_of_no_last_site(small):
+    shutil.rmtree(small.root / "book" / "_build")
+    small.notebook("one", "1/0")
+    assert "last site was kept" not in small.fails("ZeroDivisionError", times=1)
+
+
+@pytest.mark.slow
+def test_a_site_that_failed_fails_again_until_it_is_mended(small):
+    index = small.root / "book" / "index.md"
+    index.write_text("# Small\n\n[lost](nowhere.md)\n")
+    small.fails("site/book", "nowhere.md", "The last site was kept")
+    index.write_text("# Small\n\nFound again.\n")
+    small.built()
+    assert "Found again." in (small.root / "book/_build/html/book/index.html").read_text()
+
+
+@pytest.mark.slow
+def test_an_extraction_that_failed_fails_again_until_it_is_mended(small):
+    """And its data file's name holds what Snakemake and a shell would expand."""
+    data = small.root / "{x} <y> $(z).jsonl"
+    rows = [{"prompt": f"Say {word}.", "chosen": word, "rejected": "no"} for word in ("a", "b")]
+    data.write_text("{")
+    audit = {"model": "smol-armo", "datasets": [{"name": f"file:{data.name}"}], "pages": ["one"]}
+    small.audit("two", audits=[audit])
+    given = {"REWARD_AUDIT_CACHE": str(paths.cache().absolute())}
+    small.fails("extract/smol-armo/file-x-y-z-.jsonl", "DataError", **given)
+    data.write_text("\n".join(map(json.dumps, rows)))
+    small.built(**given)
+    (run,) = (small.root / ".cache" / "runs").rglob("run.json")
+    good = run.read_bytes()
+    run.write_bytes(good[:50])
+    small.built(**given)
+    assert run.read_bytes() == good
+    older = data.with_suffix(".older")
+    older.write_text(data.read_text().replace("Say a.", "Say z."))
+    os.utime(older, (1e9, 1e9))
+    os.replace(older, data)  # as cp -p and rsync -a put an older file in place
+    small.built(**given)
+    assert run.read_bytes() != good
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_the_reason_given_each_time(small):
+    small.notebook("one", "print('x' * 300_000)")
+    small.fails("page/one", "File too large", most=150_000)
+    small.built()
+    (small.root / "book" / "index.md").write_text("# Small\n\nA book again.\n")
+    small.fails("site/book", "File too large", "The last site was kept", most=150_000)
+    small.fails("File too large", command="site", most=150_000, times=1)
+    small.built()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ignored", [(), (signal.SIGINT,)])
+def test_a_build_that_is_ended_is_no_build(small, ignored):
+    small.notebook(
+        "one",
+        "import os, time",
+        "open('runs', 'w').close()",
+        "while not os.path.exists('go'): time.sleep(.1)",
+        "print('the ' + 'third')",
+    )
+    process = small.start(ignored=ignored)
+    limit = time.monotonic() + 60
+    while not (small.root / "runs").exists():
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 143 and BUILT not in out
+    assert "the first" in small.page("one")
+    (small.root / "go").touch()
+    small.built()
+    assert "the third" in small.page("one")
+    assert not [path.name for path in (small.root / "book" / "results").glob(".*")]
+
+
+@pytest.mark.slow
+def test_tables_of_a_page_that_failed_do_not_stay(small):
+    saved = "import pandas as pd\nfrom lib import report\npage = report.begin('one', globals())"
+    write = "page.save(pd.DataFrame({'x': [%d]}), %r)"
+    small.notebook("one", saved, write % (1, "kept"), write % (1, "gone"), "page.provenance()")
+    small.built()
+    folder = small.root / "book" / "results"
+    small.notebook("one", saved, write % (2, "kept"), write % (2, "more"), "1/0")
+    small.fails("ZeroDivisionError", times=1)
+    assert sorted(path.name for path in folder.glob("*.parquet")) == [
+        "gone.parquet",
+        "kept.parquet",
+    ]
+    assert pd.read_parquet(folder / "kept.parquet")["x"].tolist() == [1]
+    small.notebook("one", saved, write % (3, "kept"), "page.provenance()")
+    small.built()
+    assert [path.name for path in folder.glob("*.parquet")] == ["kept.parquet"]
+    assert pd.read_parquet(folder / "kept.parquet")["x"].tolist() == [3]
+
+
+# ---- What is said to be built is there ----
+
+
+@pytest.mark.slow
+def test_what_was_removed_or_damaged_is_made_again(small):
+    shutil.rmtree(small.root / "book" / "_build")
+    (small.root / "book" / "results" / "one.ipynb").unlink()
+    small.built()
+    assert "the first" in small.page("one")
+    html = small.root / "book/_build/html/book/results/two.html"
+    html.write_text("")
+    small.built()
+    assert "the second" in html.read_text()
+
+
+@pytest.mark.slow
+def test_a_missing_input_is_an_error(small):
+    (small.root / "_config.yml").unlink()
+    small.fails("_config.yml", "no such file")
+
+
+@pytest.mark.slow
+def test_freshness_is_of_content_not_of_time(small):
+    notebook = small.root / "notebooks" / "one.ipynb"
+    stamps = [path.stat().st_mtime_ns for path in (small.root / "book" / "results").glob("*")]
+    os.utime(notebook, (4e9, 4e9))
+    small.built()
+    assert stamps == [
+        path.stat().st_mtime_ns for path in (small.root / "book" / "results").glob("*")
+    ]
+    small.notebook("one", "print('the ' + 'future')")
+    os.utime(notebook, (4e9, 4e9))
+    small.built()
+    assert "the future" in small.page("one")
+    small.notebook("one", "print('the ' + 'past')")
+    os.utime(notebook, (1e9, 1e9))
+    small.built()
+    assert "the past" in small.page("one")
+
+
+@pytest.mark.slow
+def test_an_unchanged_book_is_built_in_a_moment_and_touches_nothing(small):
+    before = {p: p.stat().st_mtime_ns for p in (small.root / "book").rglob("*") if p.is_file()}
+    started = time.monotonic()
+    small.built()
+    assert time.monotonic() - started < 5
+    assert before == {
+        p: p.stat().st_mtime_ns for p in (small.root / "book").rglob("*") if p.is_file()
+    }
+
+
+# ---- The interpreter ----
+
+
+@pytest.mark.slow
+def test_pages_run_under_the_interpreter_that_builds(small, tmp_path):
+    for name in ("python3", "other"):
+        kernel = tmp_path / "jupyter" / "kernels" / name
+        kernel.mkdir(parents=True)
+        spec = {"argv": ["/bin/false"], "display_name": "x", "language": "python"}
+        (kernel / "kernel.json").write_text(json.dumps(spec))
+    small.notebook("one", "import sys; print('by ' + sys.executable)", kernel="other")
+    small.notebook("two", "import sys; print('by ' + sys.executable)")
+    small.built(JUPYTER_PATH=str(tmp_path / "jupyter"))
+    assert f"by {sys.executable}" in small.page("one")
+    assert f"by {sys.executable}" in small.page("two")
+
+
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    """Notebooks of one's own: ``alone(*cells)`` writes one and is where its page goes."""
+    small = Small(tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+
+    def write(*cells):
+        small.notebook("page", *cells)
+        return tmp_path / "out" / "page.ipynb"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        ("import os; os._exit(3)", "status 3"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL, as when memory"),
+        ("import os; os.write(2, b'no \\x1b[1mroom'); os.abort()", "SIGABRT. no ␛"),
+    ],
+)
+def test_the_reason_of_a_dead_kernel_is_shown(alone, cell, why):
+    out = alone("print(1)", cell)
+    with pytest.raises(PageError, match="cell 3 of notebooks/page.ipynb: DeadKernelError") as error:
+        pages.run_page("page", out, {})
+    assert why in str(error.value)
+    assert list(out.parent.iterdir()) == []
+
+
+def test_a_page_that_never_ends_is_ended_and_says_so(alone):
+    out = alone("while True: pass")
+    with pytest.raises(PageError, match="cell 2 .*longer than the 0.05 minutes that page_minutes"):
+        pages.run_page("page", out, {}, seconds=3)
+    assert list(out.parent.iterdir()) == []
+
+
+def test_progress_names_the_step_and_for_how_long(monkeypatch, capsys):
+    monkeypatch.setattr(steps, "FIRST", 0.05)
+    monkeypatch.setattr(steps, "EACH", 30.0)
+    with steps._told("page/slow"):
+        time.sleep(0.3)
+    assert capsys.readouterr().out.splitlines() == [
+        "page/slow …",
+        "page/slow has been running for 0 s",
+        "page/slow: done in 0 s",
+    ]
+
+
+# ---- Every failure has a reason ----
+
+
+@pytest.mark.slow
+def test_what_the_scheduler_says_is_shown(small):
+    small.notebook("one", "print(3)")
+    shutil.rmtree(small.root / ".snakemake")
+    (small.root / ".snakemake").write_text("no folder")
+    small.fails("every step of the build", ".snakemake")
+
+
+@pytest.mark.slow
+def test_a_step_that_was_killed_has_a_reason(small):
+    """As when memory runs out: nothing of the step can speak."""
+    small.notebook("one", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
+    small.fails("page/one", "it was ended from outside", times=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "page_minutes: 2020-13-45",
+        "page_minutes: !!int abc",
+        "page_minutes: !!int ''",
+        "page_minutes: !!timestamp x",
+        "page_minutes: !!bool x",
+        "page_minutes: .nan",
+        "page_minutes: true",
+        "page_minutes: 0",
+        "page_minutes: 0x" + "f" * 5000,
+        "page_minutes: " + "9" * 5000,
+        "pages: " + "[" * 3000,
+        "pages: " + "[" * 3000 + "]" * 3000,
+        "pages: &a [*a]",
+        "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+        + "".join(
+            f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n"
+            for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+        ),
+        'pages: [{notebook: "\\ud800"}]',
+        'pages: [{notebook: "a\\0b"}]',
+        "audits: [{model: m, datasets: [{name: d, limit: 0x" + "f" * 5000 + "}]}]",
+        "? [a, b]\n: c",
+        "x" * 2_000_000,
+    ],
+    ids=lambda text: text[:24],
+)
+def test_a_document_with_impossible_values_is_one_clear_error(tmp_path, text):
+    path = tmp_path / "audit.yml"
+    path.write_text(text)
+    with pytest.raises(ParameterError) as error:
+        plan.read(path)
+    assert len(str(error.value)) < 1500
+
+
+def test_a_pipe_is_no_document(tmp_path):
+    os.mkfifo(tmp_path / "audit.yml")
+    with pytest.raises(ParameterError, match="no regular file"):
+        plan.read(tmp_path / "audit.yml")
+
+
+def test_aliases_stand_for_what_they_name(tmp_path):
+    path = tmp_path / "audit.yml"
+    path.write_text("page_minutes: 2.5\npages: [&one {notebook: compare}]\naudits: []\n")
+    assert plan.read(path).page_minutes == 2.5
+    path.write_text("pages: []\n")
+    assert plan.read(path).page_minutes == plan.MINUTES
+    path.with_suffix(".local.yml").write_text("page_minutes: 7\n")
+    assert plan.read(path).page_minutes == 7
+
+
+# ---- Side by side ----
+
+
+@pytest.mark.slow
+def test_what_a_killed_rendering_left_is_swept_and_the_lock_is_taken(small):
+    left = small.root / ".cache" / ".build-x1"
+    left.mkdir()
+    stage = small.root / "book" / "results" / f".one.tables-{2**22 + 1}-ab"
+    stage.mkdir()
+    small.built()
+    assert not left.exists() and not stage.exists()
+    lock = subprocess.Popen(
+        [sys.executable, "-c", "import fcntl, sys, time\n"
+         "f = open('.cache/build.lock', 'a'); fcntl.flock(f, fcntl.LOCK_EX)\n"
+         "print('held', flush=True); time.sleep(60)"],
+        cwd=small.root, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert lock.stdout.readline() == "held\n"
+        left.mkdir()
+        code, _, err = small.build("site")
+        assert code == 1 and "one build of this checkout at a time" in err
+        assert left.exists()
+    finally:
+        lock.kill()
+        lock.wait()
+    code, out, err = small.build("site")
+    assert code == 0 and not left.exists(), err
+    started = time.monotonic()
+    small.built()
+    assert time.monotonic() - started < 5
+
+
+def test_readers_find_a_site_while_it_is_swapped(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "SITE", tmp_path / "_build" / "html")
+    another = tmp_path / "_build" / "html.new-1-another"
+    another.mkdir(parents=True)
+
+    def fresh(number):
+        folder = tmp_path / f"made-{number}"
+        folder.mkdir()
+        (folder / "index.html").write_text(str(number))
+        return folder
+
+    site._swap(fresh(0))
+    exact = atomic.exchange(another, another)
+    missed, over = [], threading.Event()
+
+    def reads():
+        while not over.is_set():
+            try:
+                (paths.SITE / "index.html").read_text()
+            except OSError as error:
+                missed.append(error)
+
+    reader = threading.Thread(target=reads)
+    reader.start()
+    for number in range(1, 200):
+        site._swap(fresh(number))
+    over.set()
+    reader.join()
+    assert (paths.SITE / "index.html").read_text() == "199"
+    assert sorted(path.name for path in paths.SITE.parent.iterdir()) == ["html", another.name]
+    assert not missed or not exact
+
+
+def test_a_swap_without_an_exchange_puts_the_last_site_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "SITE", tmp_path / "_build" / "html")
+    paths.SITE.mkdir(parents=True)
+    (paths.SITE / "index.html").write_text("old")
+    monkeypatch.setattr(site, "exchange", lambda *_: False)
+    made = tmp_path / "made"
+    made.mkdir()
+    real, calls = os.replace, []
+
+    def fails_once(source, target):
+        calls.append(source)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr(site.os, "replace", fails_once)
+    with pytest.raises(OSError, match="No space"):
+        site._swap(made)
+    assert (paths.SITE / "index.html").read_text() == "old"
+    assert [path.name for path in paths.SITE.parent.iterdir()] == ["html"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_what_is_written_by_rename_is_as_readable_as_other_files(tmp_path, mask, mode):
+    before = os.umask(mask)
+    try:
+        with atomic.replacing(tmp_path / "shard") as partial:
+            os.close(os.open(partial, os.O_CREAT | os.O_WRONLY, 0o600))
+        assert (tmp_path / "shard").stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)
+
+
+def test_pages_of_other_processes_are_not_swept(tmp_path):
+    mine = tmp_path / f".one.partial-{os.getpid()}.ipynb"
+    dead = tmp_path / f".one.partial-{2**22 + 1}.ipynb"
+    for path in (mine, dead):
+        path.touch()
+    pages.sweep(tmp_path)
+    assert mine.exists() and not dead.exists()
+    with contextlib.suppress(FileNotFoundError):
+        pages.sweep(tmp_path / "gone")
