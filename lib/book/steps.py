@@ -348,6 +348,9 @@ def run(name: str) -> None:
         raise PageError("what this step reads", f"not done: {', '.join(missing)}", "Run make book.")
     digest = _digest(step, files, {other: kept["made"] for other, kept in before.items()})
     made = {path: files.of(path) for path in step.work()}
+    gone = [path for path, digest in made.items() if digest is None]
+    if gone:
+        raise PageError(f"what {name} made", f"no file at {', '.join(gone)}", "Build again.")
     with replacing(receipt) as partial_file:
         text = json.dumps({"step": step.name, "digest": digest, "made": made}, indent=1)
         partial_file.write_text(text)

@@ -14,7 +14,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from lib import paths
-from lib.book import build, plan, site, toc
+from lib.book import build, pages, plan, site, steps, toc
 from lib.errors import PageError, ParameterError, StoreError
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
@@ -26,6 +26,8 @@ def checkout(tmp_path, monkeypatch):
     root = tmp_path / "checkout"
     (root / "book").mkdir(parents=True)
     (root / "audit.yml").write_text("audits: []\n")
+    for name in steps.REQUIRED:
+        (root / name).touch()
     places = {"AUDIT": "audit.yml", "TOC": "_toc.yml", "BOOK": "book", "RESULTS": "book/results"}
     for name, place in ({"ROOT": ""} | places | {"SITE": "book/_build/html"}).items():
         monkeypatch.setattr(paths, name, root / place)
@@ -33,14 +35,28 @@ def checkout(tmp_path, monkeypatch):
     return root
 
 
+@pytest.fixture
+def complete(checkout, monkeypatch):
+    """Something to do, and afterwards everything there."""
+    monkeypatch.setattr(steps, "prepare", lambda: ["something"])
+    monkeypatch.setattr(steps, "stale", lambda: [])
+    monkeypatch.setattr(site, "check", lambda *_: None)
+    return checkout
+
+
 # ---- One at a time ----
 
 
-def test_a_second_build_is_refused_while_one_runs(checkout, monkeypatch):
+def test_a_second_build_is_refused_while_one_runs(complete, monkeypatch):
     ran = []
-    monkeypatch.setattr(build, "_snakemake", lambda *words, **_: ran.append(words))
+
+    def remember(*words, **_):
+        ran.append(words)
+        return 0, ""
+
+    monkeypatch.setattr(build, "_snakemake", remember)
     with (
-        FileLock(checkout / ".cache" / "build.lock"),
+        FileLock(complete / ".cache" / "build.lock"),
         pytest.raises(StoreError, match="one build of this checkout at a time.*Wait for it"),
     ):
         build.build()
@@ -49,27 +65,27 @@ def test_a_second_build_is_refused_while_one_runs(checkout, monkeypatch):
     assert len(ran) == 2
 
 
-def test_builds_of_two_checkouts_with_one_cache_do_not_wait_for_each_other(checkout, monkeypatch):
-    monkeypatch.setattr(build, "_snakemake", lambda *words, **_: 0)
+def test_builds_of_two_checkouts_with_one_cache_do_not_wait_for_each_other(complete, monkeypatch):
+    monkeypatch.setattr(build, "_snakemake", lambda *words, **_: (0, ""))
     with FileLock(paths.cache_folder() / "build.lock"):
-        assert build.build() == checkout / "book" / "_build" / "html" / "index.html"
+        assert build.build() == complete / "book" / "_build" / "html" / "index.html"
 
 
 @pytest.mark.slow
-def test_a_build_takes_up_the_place_of_one_that_was_killed(checkout):
-    (checkout / "Snakefile").write_text("rule all:\n    output: touch('done')\n")
+def test_a_build_takes_up_the_place_of_one_that_was_killed(complete):
+    (complete / "Snakefile").write_text("rule all:\n    output: touch('done')\n")
     for kind in ("input", "output"):  # as Snakemake writes them, of a process that is gone
-        lock = checkout / ".snakemake" / "locks" / f"0.{kind}.lock"
+        lock = complete / ".snakemake" / "locks" / f"0.{kind}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text("done\n")
-    assert build._snakemake("--cores", "1", quiet=True) != 0
+    status, said = build._snakemake("--cores", "1")
+    assert status != 0 and "LockException" in said
     build.build(cores=1)
-    assert (checkout / "done").is_file()
+    assert (complete / "done").is_file()
 
 
 @pytest.mark.parametrize("cores", [0, -3, True, 1.5, "2"])
-def test_a_build_needs_a_core(checkout, monkeypatch, cores):
-    monkeypatch.setattr(build, "_snakemake", lambda *words, **_: 0)
+def test_a_build_needs_a_core(checkout, cores):
     with pytest.raises(ParameterError, match="a whole number of cores from 1"):
         build.build(cores)
 
@@ -81,7 +97,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from pathlib import Path
 from lib import paths
-from lib.book import build, plan, toc
+from lib.book import build, plan, steps, toc
+steps.prepare = lambda: ["something"]
 root = paths.ROOT = Path(sys.argv[1])
 paths.RESULTS = root / "results"
 toc.write = lambda: None
@@ -167,62 +184,107 @@ def test_handlers_of_signals_are_put_back_and_those_of_others_stay():
             signal.signal(number, handler)
 
 
-def test_a_step_that_failed_is_an_error(checkout, monkeypatch):
-    monkeypatch.setattr(build, "_snakemake", lambda *words, quiet=False, **_: 0 if quiet else 1)
-    with pytest.raises(PageError, match="every step of the build.*The last site was kept"):
+def test_a_scheduler_that_failed_is_an_error_with_its_words(complete, monkeypatch):
+    monkeypatch.setattr(build, "_snakemake", lambda *words, **_: (1, "the clock is skewed"))
+    with pytest.raises(PageError, match="found the clock is skewed. There is no site"):
+        build.build(cores=1)
+    a_site(paths.SITE, "the last good one")
+    with pytest.raises(PageError, match="The last site was kept"):
+        build.build(cores=1)
+
+
+def test_what_changed_while_a_build_ran_is_not_built(checkout, monkeypatch):
+    monkeypatch.setattr(build, "_snakemake", lambda *words, **_: (0, ""))
+    with pytest.raises(PageError, match="changed meanwhile, or what they made, at site/book"):
         build.build(cores=1)
 
 
 # ---- What changed is made again ----
 
-RUN = ".cache/runs/smol-armo/stimuli/probes/run.json"
-PAGE = "book/results/smol-armo/stimuli/probes/data.ipynb"
+RUN = "extract/smol-armo/stimuli/probes"
+PAGE = "page/smol-armo/stimuli/probes/data"
 
 
-@pytest.mark.slow
-def test_what_depends_on_a_changed_file_is_made_again(tmp_path):
+@pytest.fixture
+def pretended(checkout, tmp_path, monkeypatch):
+    """A checkout with one run and one page of it, as if they had been made."""
     left_out = shutil.ignore_patterns("__pycache__")
     for name in ("lib", "notebooks"):
-        shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=left_out)
-    shutil.copy(paths.ROOT / "Snakefile", tmp_path)
-    source = tmp_path / "data" / "pairs.jsonl"
-    source.parent.mkdir()
-    source.touch()
+        shutil.copytree(paths.LIB.parent / name, checkout / name, ignore=left_out)
+    monkeypatch.setattr(paths, "NOTEBOOKS", checkout / "notebooks")
+    (checkout / "data").mkdir()
+    (checkout / "data" / "pairs.jsonl").write_text("{}\n")
     dataset = {"name": "stimuli/probes", "source": "data"}
     audit = {"model": "smol-armo", "datasets": [dataset], "pages": ["data"]}
-    (tmp_path / "audit.yml").write_text(yaml.safe_dump({"audits": [audit]}))
-    for place in (RUN, PAGE):
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).touch()
-    now = time.time()
-    for path in filter(os.path.isfile, tmp_path.rglob("*")):
-        os.utime(path, (now - 100, now - 100))
+    paths.AUDIT.write_text(yaml.safe_dump({"audits": [audit]}))
 
-    def again(changed=None):
-        """The rules that would run once a file has changed."""
-        if changed:
-            os.utime(tmp_path / changed, (now - 50, now - 50))
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", "--cores", "1"),
-                *("--dry-run", "--nolock", "--rerun-triggers", "mtime", "--", PAGE),
-            ],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        if changed:
-            os.utime(tmp_path / changed, (now - 100, now - 100))
-        told = done.stdout + done.stderr
-        return {name for name in ("extract", "page") if f"rule {name}:" in told}
+    def write(place, *_, **__):
+        place = checkout / place
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("{}")
+        return [plan.from_root(place)]
 
-    assert again() == set()
-    assert again("notebooks/data.ipynb") == again("lib/charts/theme.py") == {"page"}
-    assert again("lib/data/stimuli/probes/length.yaml") == {"extract", "page"}
-    assert again("lib/models/smol_armo/heads.safetensors") == {"extract", "page"}
-    assert again("data/pairs.jsonl") == {"extract", "page"}
+    monkeypatch.setattr(steps, "_extract", lambda words, folder: write(f"{folder}/run.json"))
+    monkeypatch.setattr(pages, "run_page", lambda name, output, *_, **__: write(output))
+    monkeypatch.setattr(site, "render", lambda: write(paths.SITE / "index.html"))
+    for name in steps.steps():
+        steps.run(name)
+    assert steps.stale() == []
+    return checkout
+
+
+def stale():
+    return {step.name for step in steps.stale()}
+
+
+def test_what_depends_on_a_changed_file_is_made_again(pretended):
+    def again(changed):
+        """The steps that are stale once a file has other content of the same age."""
+        path = pretended / changed
+        content, about = path.read_bytes(), path.stat()
+        path.write_bytes(content + b" ")
+        os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+        found = stale()
+        path.write_bytes(content)
+        os.utime(path, (4e9, 4e9))
+        assert stale() == set()
+        return found
+
+    assert again("_config.yml") == {steps.SITE}
+    assert again("notebooks/data.ipynb") == again("lib/charts/theme.py") == {PAGE, steps.SITE}
+    assert again("lib/data/stimuli/probes/length.yaml") == {RUN, PAGE, steps.SITE}
+    assert again("lib/models/smol_armo/heads.safetensors") == {RUN, PAGE, steps.SITE}
+    assert again("data/pairs.jsonl") == {RUN, PAGE, steps.SITE}
+    assert again(".cache/runs/smol-armo/stimuli/probes/run.json") == {RUN, PAGE, steps.SITE}
+    assert again("book/results/smol-armo/stimuli/probes/data.ipynb") == {PAGE, steps.SITE}
+
+
+def test_another_parameter_makes_a_step_stale(pretended):
+    document = yaml.safe_load(paths.AUDIT.read_text())
+    document["audits"][0]["datasets"][0]["seed"] = 1
+    paths.AUDIT.write_text(yaml.safe_dump(document))
+    assert stale() == {RUN, PAGE, steps.SITE}
+
+
+def test_a_step_of_which_nothing_is_left_is_not_done(pretended, monkeypatch):
+    monkeypatch.setattr(pages, "run_page", lambda *_, **__: None)
+    (pretended / "book/results/smol-armo/stimuli/probes/data.ipynb").unlink()
+    with pytest.raises(PageError, match="what page/.*/data made.*data.ipynb"):
+        steps.run(PAGE)
+    assert stale() == {PAGE, steps.SITE}
+
+
+def test_a_step_whose_inputs_were_not_made_is_refused(pretended):
+    (pretended / steps.steps()[RUN].receipt).unlink()
+    with pytest.raises(PageError, match="not done: extract/smol-armo/stimuli/probes"):
+        steps.run(PAGE)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"digest": 1, "made": 3}', "\0"])
+def test_a_damaged_receipt_is_none(pretended, text):
+    (pretended / steps.steps()[PAGE].receipt).write_text(text)
+    (pretended / steps.RECEIPTS / "digests.json").write_text(text)
+    assert stale() == {PAGE, steps.SITE}
 
 
 # ---- The site ----
@@ -241,7 +303,7 @@ def test_a_site_without_an_index_is_not_swapped_in(checkout, monkeypatch, tmp_pa
     with pytest.raises(PageError, match="an index.html; found none.*version 1"):
         site.render()
     assert (paths.SITE / "index.html").read_text() == "the last good one"
-    assert list(paths.cache().iterdir()) == []
+    assert not list((checkout / ".cache").glob(f"{site.WORK}*"))
     stub.write_text("#!/bin/sh\necho 'x.md:3: WARNING: broken'\necho fine\nexit 1\n")
     with pytest.raises(PageError, match="found x.md:3: WARNING: broken[.]"):
         site.render()
@@ -258,6 +320,7 @@ def test_a_swap_that_was_killed_is_mended_by_the_next(checkout, tmp_path, monkey
     old, half = (paths.SITE.with_name(f"html.{kind}-1") for kind in ("old", "new"))
     a_site(old, "the last good one")
     a_site(half, "half a copy")
+    site.sweep()
     monkeypatch.setattr(site.shutil, "move", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         site._swap(a_site(tmp_path / "html", "new"))
@@ -268,6 +331,7 @@ def test_a_swap_that_was_killed_is_mended_by_the_next(checkout, tmp_path, monkey
 def test_a_swap_leaves_the_new_site_alone(checkout, tmp_path):
     a_site(paths.SITE, "the last good one")
     a_site(paths.SITE.with_name("html.old-1"), "an older one")
+    site.sweep()
     site._swap(a_site(tmp_path / "html", "new"))
     assert (paths.SITE / "index.html").read_text() == "new"
     assert [path.name for path in paths.SITE.parent.iterdir()] == ["html"]

@@ -321,7 +321,7 @@ def test_a_mistake_among_the_pages_is_named(made_up, entry, says):
         ("audits: 3", "a list of audits"),
         ("audits: [{model: m}]", "a datasets in each"),
         ("audits: [{model: m, datasets: [{name: x}, {name: x}]}]", "x 2 times"),
-        ("[1]", "keys audits, pages"),
+        ("[1]", "keys audits, page_minutes, pages"),
         ("audits:\n- model: m\n  datasets:\n  - {name: x}\n  model: n", "model 2 times.*line 2"),
         ("pages: []\npages: []", "pages 2 times"),
     ],

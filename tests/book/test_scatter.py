@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from lib import load_items, load_model, paths
-from lib.book import plan
+from lib.book import plan, steps
 from lib.errors import ParameterError
 from lib.extraction import extract, load_run
 
@@ -25,11 +25,14 @@ def audit(parts) -> dict:
 def test_parts_are_jobs_of_their_own(tmp_path):
     path = tmp_path / "audit.yml"
     path.write_text(yaml.safe_dump(audit(2)))
-    (run,) = plan.read(path).runs
-    place = ".cache/parts/smol-armo/stimuli/controlled"
-    assert run.pieces == [f"{place}/0-of-2.done", f"{place}/1-of-2.done"]
+    place = "smol-armo/stimuli/controlled"
+    parts = [f"part/{place}/{part}-of-2" for part in range(2)]
+    graph = steps.steps(plan.read(path))
+    assert list(graph)[:3] == [*parts, f"extract/{place}"]
+    assert graph[f"extract/{place}"].after == tuple(parts)
+    assert graph[f"page/{place}/validity"].after == (f"extract/{place}",)
     path.write_text(yaml.safe_dump(audit(1)))
-    assert plan.read(path).runs[0].pieces == []
+    assert not {"part"} & {step.kind for step in steps.steps(plan.read(path)).values()}
 
 
 @pytest.mark.parametrize("parts", [0, -1, 1001, "two", True, 1.5])
@@ -45,14 +48,14 @@ def test_snakemake_scatters_and_gathers(tmp_path):
     for name in ("lib", "notebooks"):
         shutil.copytree(paths.ROOT / name, tmp_path / name)
     shutil.copy(paths.ROOT / "Snakefile", tmp_path)
-    (tmp_path / "_config.yml").touch()
-    (tmp_path / "_toc.yml").touch()
     (tmp_path / "book").mkdir()
+    for name in steps.REQUIRED:
+        (tmp_path / name).touch()
     (tmp_path / "audit.yml").write_text(yaml.safe_dump(audit(2)))
     made = subprocess.run(
         [
             *(sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", "--cores", "2"),
-            *("--", f"{RUN}/run.json"),
+            *("--", f"{steps.RECEIPTS}/extract/smol-armo/stimuli/controlled.json"),
         ],
         cwd=tmp_path,
         env={
@@ -65,7 +68,8 @@ def test_snakemake_scatters_and_gathers(tmp_path):
         text=True,
     )
     assert made.returncode == 0, made.stderr
-    assert (tmp_path / ".cache/parts/smol-armo/stimuli/controlled/1-of-2.done").is_file()
+    part = f"{steps.RECEIPTS}/part/smol-armo/stimuli/controlled/1-of-2.json"
+    assert (tmp_path / part).is_file()
     items = load_items("stimuli/controlled", limit=12)
     whole = extract(load_model("smol-armo"), items, store=tmp_path / "states")
     found = load_run(tmp_path / RUN)
