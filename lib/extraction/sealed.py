@@ -15,6 +15,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from lib.atomic import as_others
+
 SEAL, CHECKSUM = "seal", "sha256"
 
 
@@ -28,6 +30,7 @@ def save(path: Path, tensors: Mapping[str, np.ndarray], **strings: str) -> None:
     """
     seal = {CHECKSUM: _digest(tensors, strings), **strings}
     save_file(dict(tensors), path, {SEAL: json.dumps(seal, sort_keys=True)})
+    as_others(path)
 
 
 def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

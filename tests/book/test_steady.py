@@ -15,6 +15,7 @@ import threading
 import time
 
 import nbformat
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -23,6 +24,7 @@ from lib import atomic, paths
 from lib.book import pages, plan, site, steps
 from lib.charts import theme
 from lib.errors import PageError, ParameterError
+from lib.extraction import sealed
 
 DECLARED = 'tables: str = ""  # where\nresults: str = "book/results"  # of all'
 BUILT = "The book is built"
@@ -512,7 +514,9 @@ def test_what_is_written_by_rename_is_as_readable_as_other_files(tmp_path, mask,
     try:
         with atomic.replacing(tmp_path / "shard") as partial:
             os.close(os.open(partial, os.O_CREAT | os.O_WRONLY, 0o600))
-        assert (tmp_path / "shard").stat().st_mode & 0o777 == mode
+        sealed.save(tmp_path / "run", {"x": np.zeros(2)})
+        for name in ("shard", "run"):
+            assert (tmp_path / name).stat().st_mode & 0o777 == mode
     finally:
         os.umask(before)
 
