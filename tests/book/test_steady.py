@@ -179,7 +179,7 @@ def test_an_extraction_that_failed_fails_again_until_it_is_mended(small):
 def test_a_full_disk_is_the_reason_given_each_time(small):
     small.notebook("one", "print('x' * 300_000)")
     small.fails("page/one", "File too large", most=150_000)
-    small.built()
+    small.notebook("one", "print('the ' + 'third')")
     (small.root / "book" / "index.md").write_text("# Small\n\nA book again.\n")
     small.fails("site/book", "File too large", "The last site was kept", most=150_000)
     small.fails("File too large", command="site", most=150_000, times=1)
