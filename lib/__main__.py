@@ -1,4 +1,4 @@
-"""The shell's way in: ``python -m lib extract|audit|describe|page|toc|site|build|train``."""
+"""The shell's way in: ``python -m lib COMMAND``, with the commands that ``--help`` lists."""
 
 from __future__ import annotations
 
@@ -95,6 +95,13 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("build", help="extract, execute and render what changed")
     command.add_argument("--cores", type=_positive, default=2)
     command.set_defaults(run=_build)
+
+    command = commands.add_parser("calibrate", help="compute what the calibration page shows")
+    command.add_argument("--draws", type=_positive, default=10_000, help="worlds of a kind")
+    command.add_argument("--seed", type=_seed, default=0)
+    command.add_argument("--fresh", action="store_true", help="also what is kept and matches")
+    command.add_argument("--out", default="", help="folder; the committed one if unset")
+    command.set_defaults(run=_calibrate)
 
     command = commands.add_parser("train", help="train heads on a frozen backbone")
     models = command.add_subparsers(required=True, metavar="WHAT")
@@ -415,6 +422,16 @@ def _train_armorm(options) -> None:
         f"{len(trained.names)} heads ({', '.join(trained.names)}) in {folder}; "
         f"held out {trained.card['held_out']}"
     )
+
+
+def _calibrate(options: argparse.Namespace) -> None:
+    from pathlib import Path
+
+    from lib import calibration, paths
+
+    folder = Path(options.out) if options.out else paths.CALIBRATION
+    written = calibration.keep(folder, options.draws, options.seed, options.fresh)
+    print(f"Computed: {', '.join(written) or 'nothing, all of it is kept'} (in {folder}).")
 
 
 def _train(options) -> None:

@@ -21,6 +21,7 @@ AUDIT = ROOT / "audit.yml"
 TOC = ROOT / "_toc.yml"
 BOOK = ROOT / "book"
 RUNS = BOOK / "runs"
+CALIBRATION = BOOK / "calibration"  # committed: what planted worlds gave
 RESULTS = BOOK / "results"
 SITE = BOOK / "_build" / "html"
 STIMULI = LIB / "data" / "stimuli"
