@@ -27,7 +27,7 @@ from lib.errors import AuditError, DataError, ModelError
 
 BUSY = (408, 429, 500, 502, 503, 504)
 BROKEN = ("ReadError", "ReadTimeout", "RemoteProtocolError")  # of the client's transport
-PATIENCE = 310.0  # seconds that a server is waited for, in all: the window of the hub's rates is 300
+PATIENCE = 310.0  # seconds that a server is waited for, in all; the hub counts requests by 300
 FIRST_WAIT = 2.0  # seconds, doubled each time, where the hub names none
 EVERY = 10.0  # seconds between two lines about a download
 ERRORS = {"model": ModelError, "dataset": DataError}
