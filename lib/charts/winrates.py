@@ -112,7 +112,7 @@ def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str]) -> alt.Top
         *_backdrop(rows, order, gutter),
         *_intervals(heads, others),
         *_words(heads, others, gutter),
-        *_touch(heads, others),
+        *_touch(heads, others, bool(rows["length"].ne("").any())),
     ]
     return (
         alt.layer(*layers, data=inline(rows))
@@ -139,7 +139,7 @@ _TEXTS = {
         f"{what}_text": f"isValid(datum.{what}) ? format(datum.{what}, ',') : '–'"
         for what in ("n", "wins", "ties", "losses")
     },
-    "mde_text": "isValid(datum.mde) ? '±' + format(datum.mde, '.3f') : 'none'",
+    "mde_text": "isValid(datum.mde) ? '±' + format(datum.mde, '.3f') : '–'",
     "length_text": "datum.length || '–'",
 }
 
@@ -249,7 +249,7 @@ def _words(heads, others, gutter) -> list[alt.Chart]:
     ]
 
 
-def _touch(heads, others) -> list[alt.Chart]:
+def _touch(heads, others, beside_length: bool) -> list[alt.Chart]:
     """Whole rows as targets of pointer and finger, with all that the table says."""
     numbers = [
         alt.Tooltip("precise:N", title="win rate"),
@@ -263,8 +263,8 @@ def _touch(heads, others) -> list[alt.Chart]:
         *(alt.Tooltip(f"{what}_text:N", title=what) for what in ("wins", "ties", "losses")),
         alt.Tooltip("p_text:N", title="adjusted p"),
         alt.Tooltip("mde_text:N", title="detectable"),
-        alt.Tooltip("length_text:N", title="beside length"),
     ]
+    told += [alt.Tooltip("length_text:N", title="beside length")] * beside_length
     below = [alt.Tooltip("name:N", title="baseline"), *numbers]
     return [
         chart.mark_rect(fill="transparent")
