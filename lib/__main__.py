@@ -14,6 +14,9 @@ from lib.errors import AuditError, ParameterError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; errors of ours are one line on stderr and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):  # what a terminal can't show is escaped
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     parser = _parser()
     options = parser.parse_args(argv)
     try:

@@ -72,6 +72,7 @@ def load_items(
     limit: int = 0,
     seed: int = 0,
     order: str = "sample",
+    ties: str = "drop",
 ) -> Items:
     """Load a preference set.
 
@@ -90,6 +91,9 @@ def load_items(
         Seed of the sample that ``limit`` takes.
     order
         ``"sample"`` (seeded, across the whole set) or ``"head"`` (the first ones).
+    ties
+        Of a file: rows that say that neither response was preferred are dropped and counted
+        (``"drop"``), or are items without a comparison (``"keep"``).
 
     Raises
     ------
@@ -97,7 +101,7 @@ def load_items(
         For an unknown name, a source that lacks the files, or rows that can't be used.
     """
     source = None if source in (None, "") else str(source)
-    return _load(name, split, source).take(limit, order, seed)
+    return _load(name, split, source, ties).take(limit, order, seed)
 
 
 def stream_items(
@@ -131,9 +135,9 @@ def stream_items(
             yield replace(piece, dropped={}) if start else piece
 
 
-def _load(name: str, split: str, source: str | None) -> Items:
+def _load(name: str, split: str, source: str | None, ties: str = "drop") -> Items:
     if name.startswith("file:"):
-        return file.load(name, name.removeprefix("file:"))
+        return file.load(name, name.removeprefix("file:"), ties)
     if name not in NAMES:
         raise unknown("dataset", name, NAMES, DataError)
     family, _, part = name.partition("/")

@@ -4,112 +4,248 @@
 column         content
 =============  ==============================================================
 ``prompt``     a text, or a list of ``{"role", "content"}`` turns
-``chosen``     a text, or a list of texts: each is preferred to each rejected
-``rejected``   a text, or a list of texts
+``chosen``     a text, or a list of texts: each is preferred to each rejected;
+               or turns, after the prompt or with it
+``rejected``   likewise
+``system``     optional: a text that goes before the prompt
+``tie``        optional: true where neither was preferred
 ``subset``     optional: a name to report by
 ``criterion``  optional: what the choice was made by
 ``ratings``    optional: one ``{attribute: number}`` a response, chosen first
 =============  ==============================================================
 
+Or one response a row: ``prompt`` and ``completion``, or ``messages``, with a ``label`` (true
+or false), a ``score`` or a ``rating``; rows of one prompt are an item, and the higher value
+is preferred. ``lib.data.layouts`` has the rules by which prompt and response are told apart;
+``about`` says which were used, and which columns weren't.
+
+A tie is said by ``tie``, by ``label``, ``winner`` or ``preference`` (one of ``TIES``), by
+equal ``score_chosen`` and ``score_rejected``, or by ``ratings`` that are equal: by the one
+named as the criterion, or all where none is. It is dropped and counted, or kept as an item
+without a comparison.
+
 A row without a subset is in ``all``, or in ``unlabelled`` where another row has one.
 
 In CSV, lists of texts, turns and ratings are written as JSON. ``item`` is the row number,
-from 0. A text that occurs twice among a row's chosen, or among its rejected, counts once.
-A subset, a criterion and a rating's name have at most 200 characters.
+from 0, or that of a prompt's first row. A text that occurs twice among a row's chosen, or
+among its rejected, counts once. A subset, a criterion and a rating's name have at most 200
+characters, all of them printable.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lib.data import sources
+from lib.data import layouts, sources
 from lib.data.items import Builder, Items, in_chunks
-from lib.errors import DataError
+from lib.data.layouts import encodable, missing
+from lib.errors import DataError, ParameterError
 
-ROLES = ("system", "user", "assistant")
-REQUIRED = ("prompt", "chosen", "rejected")
-# Characters: arrays hold names at a fixed width, so a long one costs its length in every row.
-LONGEST = 200
 ALL, UNLABELLED = "all", "unlabelled"  # subset of rows that name none
+TIE = "ties"
+TIES = ("tie", "ties", "tied", "tie (bothbad)", "both bad", "draw", "equal", "same")
+JUDGED = ("label", "winner", "preference")
+SCORES = (
+    ("score_chosen", "score_rejected"),
+    ("chosen_score", "rejected_score"),
+    ("chosen_rating", "rejected_rating"),
+    ("chosen-rating", "rejected-rating"),
+)
+READ = {"prompt", "chosen", "rejected", "system", "tie", "subset", "criterion", "ratings"}
+READ |= {*JUDGED, *sum(SCORES, ())}
+IN_JSON = ("prompt", "chosen", "rejected", "ratings", "messages", "completion")
 
 
-def load(name: str, path: str | Path) -> Items:
-    """Items of the file.
+def load(name: str, path: str | Path, ties: str = "drop") -> Items:
+    """Items of the file; ``ties`` are dropped (``"drop"``) or kept (``"keep"``).
 
     Raises
     ------
     DataError
         Naming the row (counted from 0) and what is wrong with it.
+    ParameterError
+        For another word for ``ties``.
     """
-    builder = Builder(name)
-    for _ in _steps(builder, path):
+    builder, about = Builder(name), _about(path)
+    for _ in _steps(builder, path, about, ties):
         pass
-    return builder.build(_about(path))
+    return builder.build(about)
 
 
-def stream(name: str, path: str | Path, size: int) -> Iterator[Items]:
-    """The same items, at most ``size`` at a time."""
-    builder = Builder(name)
-    return in_chunks(builder, _steps(builder, path), size, _about(path))
+def stream(name: str, path: str | Path, size: int, ties: str = "drop") -> Iterator[Items]:
+    """The same items, at most ``size`` at a time. Rows of one response each are read whole."""
+    builder, about = Builder(name), _about(path)
+    return in_chunks(builder, _steps(builder, path, about, ties), size, about)
 
 
 def _about(path: str | Path) -> dict[str, str]:
     return {"origin": f"the file {Path(path).name}", "licence": "the user's own"}
 
 
-def _steps(builder: Builder, path: str | Path) -> Iterator[None]:
+def _steps(builder: Builder, path: str | Path, about: dict, ties: str) -> Iterator[None]:
     if not str(path).strip():
         raise DataError("a path after 'file:'", "none", "Name the dataset file:PATH.")
+    if ties not in ("drop", "keep"):
+        raise ParameterError("ties 'drop' or 'keep'", repr(ties), "Choose one of the two.")
+    file = encodable(Path(path).name, "name", "a file")
     rows = sources.read_rows(path)
-    if Path(path).name.endswith((".csv", ".csv.gz")):
+    if file.endswith(sources.TABLES):
         rows = map(_from_csv, rows)
-    default = ""  # what rows without a subset are named, once there is one
+    subsets = _Subsets(path)
+    value, columns, rules = "", {}, {}
+    groups: dict[str, list] = {}
     for number, row in enumerate(rows):
-        where = f"row {number} of {Path(path).name}"
+        where = f"row {number} of {file}"
         if number == 0:
-            _require_columns(row, where)
-        prompt = _prompt(row.get("prompt"), where)
-        chosen = _texts(row.get("chosen"), "chosen", where)
-        rejected = _texts(row.get("rejected"), "rejected", where)
+            value = layouts.unpaired(row, where)
+        if not columns.keys() >= row.keys():
+            columns.update(dict.fromkeys(row))
+            _note_unread(about, columns, value)
+        if value:
+            rule, prompt, text, rating = layouts.rated(row, value, where)
+            key = json.dumps(prompt, sort_keys=True)
+            at = number, prompt, subsets.of(row, where), _criterion(row, where)
+            groups.setdefault(key, [at]).append((text, rating))
+        else:
+            rule = _add(builder, number, row, subsets, where, ties)
+        if rule and rule not in rules:
+            rules[rule] = None
+            about["layout"] = "; ".join(rules)
+        yield
+    for (number, prompt, subset, criterion), *rated in groups.values():
+        _add_rated(builder, str(number), prompt, (criterion, subset), rated, value, ties)
+        yield
+
+
+def _note_unread(about: dict, columns: Mapping, value: str) -> None:
+    used = {"prompt", "completion", "messages", "system", "subset", "criterion", value}
+    unread = [column for column in columns if column not in (used if value else READ)]
+    if unread:
+        shown = ", ".join(ascii(str(column)[:80])[1:-1] for column in unread[:12])
+        about["not read"] = f"{shown}, …" if len(unread) > 12 else shown
+
+
+class _Subsets:
+    """A row's subset; what rows without one are named depends on the others."""
+
+    def __init__(self, path: str | Path):
+        self.path, self.default = path, ""
+
+    def of(self, row: Mapping, where: str) -> str:
         subset = _label(row.get("subset"), "subset", "", where)
         if not subset:
-            default = default or (UNLABELLED if _any_subset(path) else ALL)
-            subset = default
-        criterion = _label(row.get("criterion"), "criterion", "preference", where)
-        better, worse = _firsts(chosen), _firsts(rejected)
-        pairs = [
-            (i, len(better) + j, criterion, subset)
-            for i, first in enumerate(better)
-            for j, second in enumerate(worse)
-            if first != second
-        ]
-        if not pairs:
-            builder.drop("identical responses")
-        else:
-            ratings = _ratings(row.get("ratings"), len(chosen) + len(rejected), where)
-            if ratings:
-                kept = [*better.values(), *(len(chosen) + place for place in worse.values())]
-                ratings = [ratings[place] for place in kept]
-            builder.add(str(number), prompt, [*better, *worse], pairs, ratings)
-        yield
+            self.default = self.default or (UNLABELLED if _any_subset(self.path) else ALL)
+        return subset or self.default
+
+
+def _criterion(row: Mapping, where: str) -> str:
+    return _label(row.get("criterion"), "criterion", "preference", where)
+
+
+def _add(builder: Builder, number: int, row: Mapping, subsets, where: str, ties: str) -> str:
+    """Add a row of chosen and rejected, or count why not; the rule that it was read by."""
+    subset, criterion = subsets.of(row, where), _criterion(row, where)
+    tied = _said_tie(row, where)
+    if tied and ties == "drop":
+        builder.drop(TIE)
+        return ""
+    told = layouts.pair(row, where)
+    if isinstance(told, str):
+        builder.drop(told)
+        return ""
+    chosen, rejected = told.chosen, told.rejected
+    better, worse = _firsts(chosen), _firsts(rejected)
+    both = [text for text in better if text in worse]
+    if len(both) > 1 and not tied:
+        raise DataError(
+            f"chosen and rejected in {where} that don't contradict each other",
+            f"{len(both)} texts that are in both",
+            "Leave each on one side; a tie is said by a column 'tie'.",
+        )
+    pairs = [
+        (i, len(better) + j, criterion, subset)
+        for i, first in enumerate(better)
+        for j, second in enumerate(worse)
+        if first != second
+    ]
+    if not pairs:
+        builder.drop("identical responses")
+        return told.rule
+    ratings = _ratings(row.get("ratings"), len(chosen) + len(rejected), where)
+    if ratings:
+        kept = [*better.values(), *(len(chosen) + place for place in worse.values())]
+        ratings = [ratings[place] for place in kept]
+        tied = tied or _equal(ratings, criterion)
+    if tied and ties == "drop":
+        builder.drop(TIE)
+    else:
+        builder.add(str(number), told.prompt, [*better, *worse], [] if tied else pairs, ratings)
+    return told.rule
+
+
+def _add_rated(builder, item: str, prompt, judged, rated, value: str, ties: str) -> None:
+    """Add the rated responses of one prompt: the higher is better, equal ones aren't compared."""
+    first: dict[str, float] = {}
+    for text, rating in rated:
+        if first.setdefault(text, rating) != rating:
+            builder.drop(f"response with more than one {value}")
+            return
+    texts = [*first]
+    pairs = [
+        (i, j, *judged)
+        for i in range(len(texts))
+        for j in range(len(texts))
+        if first[texts[i]] > first[texts[j]]
+    ]
+    if len(texts) == 1:
+        builder.drop("prompts with one response")
+    elif not pairs and ties == "drop":
+        builder.drop("prompts with one label" if value == "label" else TIE)
+    else:
+        builder.add(item, prompt, texts, pairs, [{value: first[text]} for text in texts])
+
+
+def _said_tie(row: Mapping, where: str) -> bool:
+    """Does a column say that neither response was preferred?"""
+    said = row.get("tie")
+    if isinstance(said, str):
+        said = {"true": True, "1": True, "false": False, "0": False, "": None}.get(
+            said.strip().lower(), said
+        )
+    if not (missing(said) or (isinstance(said, bool | int | float) and said in (0, 1))):
+        raise DataError(
+            f"a tie in {where}: true or false", repr(said)[:80], "Mend or remove the row."
+        )
+    judged = (row.get(column) for column in JUDGED)
+    return (
+        (not missing(said) and bool(said))
+        or any(isinstance(word, str) and word.strip().lower() in TIES for word in judged)
+        or any(_number(row.get(a)) == _number(row.get(b)) for a, b in SCORES if a in row)
+    )
+
+
+def _number(value) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _equal(ratings: list[dict[str, float]], criterion: str) -> bool:
+    if any(criterion in each for each in ratings):
+        ratings = [{criterion: each.get(criterion, math.nan)} for each in ratings]
+    return bool(ratings[0]) and all(each == ratings[0] for each in ratings)
 
 
 def _any_subset(path: str | Path) -> bool:
     """Does any row of the file name a subset?"""
+    if sources.lacks_key(path, "subset"):
+        return False
     found = (row.get("subset") for row in sources.read_rows(path))
-    return any(not _missing(value) and value != "" for value in found)
-
-
-def _require_columns(row: Mapping, where: str) -> None:
-    absent = [column for column in REQUIRED if column not in row]
-    if absent:
-        raise DataError(
-            f"a {' and a '.join(absent)} column in {where}",
-            f"the columns {', '.join(map(repr, row))}" if row else "no columns",
-            f"Name the columns {', '.join(REQUIRED)}.",
-        )
+    return any(not missing(value) and value != "" for value in found)
 
 
 def _firsts(texts: list[str]) -> dict[str, int]:
@@ -126,98 +262,28 @@ def _from_csv(row: Mapping) -> dict:
 
 
 def _cell(column: str, text):
-    if column not in (*REQUIRED, "ratings") or not text:
+    if column not in IN_JSON or not text:
         return text or None
     try:
         value = sources.parse_json(text)
     except ValueError:
         return text
-    kind = {"prompt": Mapping, "ratings": Mapping}.get(column, str)
-    if isinstance(value, list) and (not value or any(isinstance(each, kind) for each in value)):
+    kinds = (Mapping, str) if column in ("chosen", "rejected") else Mapping
+    if isinstance(value, list) and (not value or any(isinstance(each, kinds) for each in value)):
         return value
     return text
 
 
-def _missing(value) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def _label(value, column: str, default: str, where: str) -> str:
-    if _missing(value) or value == "":
+    if missing(value) or value == "":
         return default
     if isinstance(value, list | Mapping):
         raise DataError(f"a {column} in {where}: a text", repr(value)[:80], "Mend the row.")
-    return _name(str(value), column, where)
-
-
-def _name(text: str, column: str, where: str) -> str:
-    if len(text) > LONGEST:
-        raise DataError(
-            f"a {column} in {where} of at most {LONGEST} characters",
-            f"{len(text)} characters",
-            "Give it a shorter one.",
-        )
-    return _encodable(text, column, where)
-
-
-def _encodable(text: str, column: str, where: str) -> str:
-    """The text, which must have a UTF-8 form: JSON can spell half a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"a {column} in {where} that can be written as UTF-8",
-            f"half a surrogate pair at character {error.start}",
-            "Mend or remove the row.",
-        ) from None
-    return text
-
-
-def _prompt(value, where: str):
-    if isinstance(value, str) and value.strip():
-        return _encodable(value, "prompt", where)
-    good = (
-        isinstance(value, list)
-        and value
-        and all(
-            isinstance(turn, Mapping)
-            and turn.get("role") in ROLES
-            and isinstance(turn.get("content"), str)
-            for turn in value
-        )
-    )
-    if not good:
-        raise DataError(
-            f"a prompt in {where}: a text, or turns with a role ({', '.join(ROLES)}) and content",
-            "nothing" if _missing(value) or value == "" else repr(value)[:80],
-            "Mend or remove the row.",
-        )
-    if value[-1]["role"] != "user":
-        raise DataError(
-            f"a prompt that ends with the user's turn in {where}",
-            f"a last turn of the {value[-1]['role']}",
-            "Move the assistant's last turn to 'chosen' and 'rejected'.",
-        )
-    for turn in value:
-        _encodable(turn["content"], "prompt", where)
-    return value
-
-
-def _texts(value, column: str, where: str) -> list[str]:
-    texts = value if isinstance(value, list) else [value]
-    for text in texts or [None]:
-        if not isinstance(text, str) or not text.strip():
-            raise DataError(
-                f"a {column} text in {where}",
-                "nothing" if _missing(text) or text == "" else repr(text)[:80],
-                "Mend or remove the row.",
-            )
-        _encodable(text, column, where)
-    return texts
+    return layouts.name(str(value), column, where)
 
 
 def _ratings(value, responses: int, where: str) -> list[dict[str, float]] | None:
-    if _missing(value):
+    if missing(value):
         return None
     try:
         rated = [
@@ -234,7 +300,7 @@ def _ratings(value, responses: int, where: str) -> list[dict[str, float]] | None
         )
     for each in rated:
         for key, number in each.items():
-            _name(key, "rating's name", where)
+            layouts.name(key, "rating's name", where)
             if not math.isfinite(number):
                 raise DataError(
                     f"finite ratings in {where}", f"{key} {number}", "Write null for none."

@@ -25,6 +25,11 @@ RESERVED = ("item", "slot", "text", "row")
 """Names no rating may have: columns of responses, and of tables made from them."""
 
 
+def count(number: int, what: str) -> str:
+    """``1 item``, ``2 items``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def prompt_hash(prompt: Prompt) -> str:
     """Sixteen hex digits that identify a conversation by its roles and contents."""
     canonical = json.dumps([[turn["role"], turn["content"]] for turn in prompt])

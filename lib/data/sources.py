@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import json
 import lzma
 import re
@@ -18,7 +19,10 @@ from pathlib import Path
 from lib import hub
 from lib.errors import DataError, readable, unreadable
 
-READABLE = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".json.gz", ".csv", ".csv.gz", ".parquet")
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+READABLE = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".json", ".json.gz", *TABLES, ".parquet")
+
+MARKS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
 def find(source: str | Path, *stems: str) -> Path | None:
@@ -58,7 +62,9 @@ def require(source: str | Path, *stems: str) -> Path:
 def read_rows(path: str | Path) -> Iterator[dict]:
     """Rows of a JSON Lines, JSON array, CSV or Parquet file, one at a time.
 
-    JSON Lines, CSV and Parquet are streamed; a JSON array is read whole.
+    JSON Lines, CSV and Parquet are streamed; a JSON array is read whole. A ``.json`` file
+    whose first line is an object by itself, with more behind it, is JSON Lines. A table's
+    cells are parted by commas, or by what alone parts its first line: semicolons or tabs.
 
     Raises
     ------
@@ -95,9 +101,9 @@ def read_rows(path: str | Path) -> Iterator[dict]:
     stem = path.name.removesuffix(".gz").removesuffix(".xz")
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-            if stem.endswith(".csv"):
+            if path.name.endswith(TABLES):
                 yield from _csv_rows(stream, path)
-            elif stem.endswith(".jsonl"):
+            elif stem.endswith(".jsonl") or _is_lines(stream):
                 yield from _json_lines(stream, path)
             else:
                 yield from _json_array(stream.read(), path)
@@ -149,9 +155,40 @@ def _distinct(columns: list[str], path: Path) -> None:
         )
 
 
+def _is_lines(stream: io.TextIOBase) -> bool:
+    """Is the first line an object by itself, with more behind it? The stream is rewound."""
+    first = stream.readline()
+    try:
+        alone = first.startswith("{") and isinstance(parse_json(first), dict)
+    except ValueError:
+        alone = False
+    more = alone and any(line.strip() for line in stream)
+    stream.seek(0)
+    return more
+
+
+def lacks_key(path: str | Path, key: str) -> bool:
+    """Is it certain, without parsing, that no row has this key? Known of plain JSON Lines."""
+    if Path(path).suffix != ".jsonl":
+        return False
+    with open(path, "rb") as stream:
+        # A key can be spelt with escapes, too.
+        return not any(key.encode() in line or rb"\u00" in line for line in stream)
+
+
+def _delimiter(header: str, path: Path) -> str:
+    if path.name.endswith((".tsv", ".tsv.gz")):
+        return "\t"
+    others = [mark for mark in ";\t" if mark in header]
+    return others[0] if len(others) == 1 and "," not in header else ","
+
+
 def _csv_rows(stream: io.TextIOBase, path: Path) -> Iterator[dict]:
     csv.field_size_limit(1 << 30)
-    reader = csv.reader(stream, strict=True)
+    header = next(stream, "")
+    lines = itertools.chain([header], stream)
+    delimiter = _delimiter(header, path)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     columns, number = None, 0
     while True:
         line = reader.line_num + 1
@@ -175,7 +212,7 @@ def _csv_rows(stream: io.TextIOBase, path: Path) -> Iterator[dict]:
             raise DataError(
                 f"{len(columns)} cells in row {number} (line {line}) of {path}",
                 f"{len(cells)} cells",
-                "Quote the texts that contain commas.",
+                f"Quote the texts that contain {MARKS[delimiter]}.",
             )
         yield dict(zip(columns, cells + [None] * (len(columns) - len(cells)), strict=True))
         number += 1
@@ -200,10 +237,13 @@ def _json_lines(stream: io.TextIOBase, path: Path) -> Iterator[dict]:
                 "Mend or remove that line.",
             ) from None
         if not isinstance(row, dict):
+            array = number == 1 and isinstance(row, list)
             raise DataError(
                 f"one JSON object on each line of {path}",
                 f"line {number}: {_kind(row)}",
-                "Mend or remove that line.",
+                "If the file is one JSON array, name it .json."
+                if array
+                else "Mend or remove that line.",
             )
         yield row
 

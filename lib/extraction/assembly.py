@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 import xarray as xr
 
+from lib.data.items import Items
 from lib.extraction import store as stores
 from lib.extraction.job import Job
 from lib.extraction.run import SCHEMA, by_reason, check
 from lib.extraction.shards import States
+
+IDENTICAL = "comparisons of identical tokens"
 
 
 def assemble(job: Job, states: States, manifest) -> xr.Dataset:
@@ -26,7 +29,10 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
     owner = items.item_of_response
     readout = model.read(hidden, gate_hidden[owner] if model.gated else None)
     n_prompt = np.asarray([item.n_prompt for item in encoded])
-    lengths = np.asarray([len(ids) for item in encoded for ids in item.sequences])
+    sequences = [ids for item in encoded for ids in item.sequences]
+    lengths = np.asarray([len(ids) for ids in sequences])
+    fingerprint = items.fingerprint  # of all that was scored
+    items = _without_identical(items, sequences)
     table = items.comparisons
     row = items.responses["row"].to_numpy(np.int64)
     variables = {
@@ -63,7 +69,7 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
             {
                 "model": model.name,
                 "dataset": items.name,
-                "items": items.fingerprint,
+                "items": fingerprint,
                 "fingerprint": job.fingerprint,
                 "dropped": {reason: int(count) for reason, count in items.dropped.items()},
                 "unscored": unscored,
@@ -82,3 +88,14 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
             },
         )
     )
+
+
+def _without_identical(items: Items, sequences: list[np.ndarray]) -> Items:
+    """Without comparisons of responses whose tokens are the same: no model can tell them apart."""
+    table = items.comparisons
+    pairs = zip(table["better"], table["worse"], strict=True)
+    same = np.asarray([np.array_equal(sequences[a], sequences[b]) for a, b in pairs], bool)
+    if not same.any():
+        return items
+    dropped = {**items.dropped, IDENTICAL: int(same.sum())}
+    return replace(items, comparisons=table[~same].reset_index(drop=True), dropped=dropped)

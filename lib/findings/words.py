@@ -17,10 +17,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-
-def count(number: int, what: str) -> str:
-    """``1 head``, ``2 heads``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+from lib.data.items import count as count
 
 
 def reasons(notes: pd.Series) -> str:

@@ -240,4 +240,4 @@ def test_a_missing_path_is_called_one(name):
 
 def test_a_description_cuts_long_names(load):
     told = describe(load(PAIR | {"subset": "x" * 81, "criterion": "y" * 80}))
-    assert f"  {'x' * 80}…, judged by {'y' * 80}: 1 comparisons" in told.splitlines()
+    assert f"  {'x' * 80}…, judged by {'y' * 80}: 1 comparison" in told.splitlines()

@@ -625,6 +625,26 @@ def test_items_refused_by_the_template_are_left_out_and_counted(
     assert align(found, items.comparisons).better.tolist() == [0, 2]
 
 
+def test_responses_of_the_same_tokens_are_no_comparison_and_counted(
+    tiny_model, byte_tokenizer, tmp_path
+):
+    trims = (
+        "{% for m in messages %}{{ m['role'] + (m['content'] | trim) + '<|im_end|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant' }}{% endif %}"
+    )
+    form = PromptFormat(byte_tokenizer(trims), "trims", "<|im_end|>")
+    builder = Builder("same")
+    builder.add("0", "one", ["yes", " yes", "no"], [(0, 1, "c", "s"), (0, 2, "c", "s")])
+    builder.add("1", "two", ["yes", "no"], [(1, 0, "c", "s")])
+    builder.add("2", "three", ["yes ", "yes"], [(1, 0, "c", "s")])
+    items = builder.build()
+    found = extract(replace(tiny_model, format=form), items, store=tmp_path / "store")
+    assert found["better"].values.tolist() == [0, 4] and found["worse"].values.tolist() == [2, 3]
+    assert found.attrs["dropped"] == {"comparisons of identical tokens": 2}
+    assert found["item"].values.tolist() == ["0", "1", "2"]
+    assert found.attrs["items"] == items.fingerprint
+
+
 @pytest.mark.parametrize("alone", [1, 3, 100])
 def test_shards_that_hold_nothing_to_score_change_nothing(tiny_model, tmp_path, monkeypatch, alone):
     monkeypatch.setattr("lib.extraction.store.shard_responses", lambda device: alone)
