@@ -731,7 +731,7 @@ def test_items_of_tokens_without_an_embedding_are_left_out_and_counted(
     # The tokens are bytes; the model lacks "delete", which comes after those of the prompts.
     last = int(tiny_model.format.tokenize("\x7f")[0])
     builder = Builder("odd")
-    for i, text in enumerate(["yes", "so\x7f", "no"]):
+    for i, text in enumerate(["well", "so\x7f", "no"]):
         builder.add(str(i), "q", ["yes", text], [(0, 1, "c", "s")])
     model = replace(tiny_model, backbone=tiny_llama(vocab_size=last))
     found = extract(model, builder.build(), store=tmp_path / "store")
