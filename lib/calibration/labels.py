@@ -126,7 +126,7 @@ def _found(draws: int, seed: int) -> list[dict]:
     rows = []
     worlds = (
         ("swap", 4, 0, 100, 10_000, "1 exchange among 4 heads"),
-        ("swap", 9, 0, 100, 1_000, "1 exchange among 9 heads"),
+        ("swap", 9, 0, 100, 4_000, "1 exchange among 9 heads"),
         ("swap", 4, 0, 40, 10_000, "1 exchange among 4 heads"),
         ("taken", 4, 1, 250, 2_000, "1 of 4 names is a rival's"),
         ("taken", 4, 1, 100, 5_000, "1 of 4 names is a rival's"),

@@ -11,7 +11,6 @@ from lib.stats.labels import (
     DISCRIMINANT,
     DOUBTED,
     GAP,
-    NOT_CONTRADICTED,
     NOT_TESTED,
     WRONG,
     LabelCheck,
@@ -75,25 +74,37 @@ def _accused(check: LabelCheck) -> list[str]:
             f"beyond doubt, where {_would(check.centred)}; and no two names fit better exchanged "
             f"beyond doubt, where {_would(check.pairs)}."
         ]
-    own = check.centred[check.centred["wrong"]].sort_values("p").drop_duplicates("head")
-    pairs = check.pairs[check.pairs["wrong"]].sort_values("p")
-    follows = own.set_index("head")["other_claims"]
-    sides = pairs[["head", "other"]].apply(lambda column: column.map(label))
-    # What a head follows explains its other pairs, unless it is what the partner claims.
-    points = (pairs["head"].map(follows) == pairs["other_claims"]) | (
-        pairs["other"].map(follows) == pairs["claims"]
-    )
-    pairs = pairs[points | ~(sides == NOT_CONTRADICTED).any(axis=1)]
     told = words.first(
-        [_follows(row) for row in own.itertuples()],
+        [_follows(row) for row in _followed(check).itertuples()],
         MOST,
         "further heads follow another criterion better.",
     )
-    return told + words.first(
-        [_pair(row, label) for row in pairs.itertuples()],
-        MOST,
-        "further pairs fit better exchanged.",
+    pairs = [_pair(row, label) for row in _unexplained(check).itertuples()]
+    return told + words.first(pairs, MOST, "further pairs fit better exchanged.")
+
+
+def _followed(check: LabelCheck) -> pd.DataFrame:
+    """The surest accusation of each wrong head by itself."""
+    own = check.centred[check.centred["wrong"]]
+    return own.sort_values("p", kind="stable").drop_duplicates("head")
+
+
+def _unexplained(check: LabelCheck) -> pd.DataFrame:
+    """Pairs that say more than what one of their heads is shown to follow.
+
+    Neither head is wrong; or both are; or one is and follows what the other claims, where it is
+    in no pair of two wrong ones.
+    """
+    wrong = check.heads.loc[check.heads["label"] == WRONG, "head"]
+    follows = _followed(check).set_index("head")["other_claims"]
+    pairs = check.pairs[check.pairs["wrong"]].sort_values("p")
+    sides = pairs[["head", "other"]]
+    count = sides.isin(set(wrong)).sum(axis=1)
+    paired = set(sides[count == 2].to_numpy().ravel())
+    points = (pairs["head"].map(follows) == pairs["other_claims"]) | (
+        pairs["other"].map(follows) == pairs["claims"]
     )
+    return pairs[(count != 1) | (points & ~sides.isin(paired).any(axis=1))]
 
 
 def _would(table: pd.DataFrame) -> str:

@@ -179,10 +179,9 @@ def verdicts(part: Moments, own: np.ndarray, alpha: float = 0.05) -> Verdicts:
     swap = _family(head, other, swap_contrasts(part, own, head, other))
     head, other = centred_family(own, part.known)
     centred = _family(head, other, centred_contrasts(part, own, head, other))
-    sure = np.full((*part.rate.shape[:-2], *part.known.shape), -np.inf)
-    made = centred.adjusted < alpha
-    sure[..., centred.head, centred.other] = np.where(made, centred.delta / centred.se, -np.inf)
-    follows = np.where(sure.max(axis=-1) > -np.inf, sure.argmax(axis=-1), -1)
+    p = np.full((*part.rate.shape[:-2], *part.known.shape), np.inf)
+    p[..., centred.head, centred.other] = np.where(centred.adjusted < alpha, centred.p, np.inf)
+    follows = np.where(np.isfinite(p).any(axis=-1), p.argmin(axis=-1), -1)
     wrong = follows >= 0
     doubted = np.zeros(wrong.shape, bool)
     made = swap.adjusted < alpha

@@ -255,9 +255,9 @@ def label_check(
         return LabelCheck(
             heads, none, none, len(tested), 0, np.nan, np.nan, left_out, _too_few(claimed)
         )
-    own = np.where(able, RIVAL, BYSTANDER)
-    own[tested] = [claimed.index(name) for name in data.claims[tested]]
     part = data.moments.among(np.asarray([data.names.tolist().index(name) for name in claimed]))
+    own = np.where(able & part.known.all(axis=1), RIVAL, BYSTANDER)
+    own[tested] = [claimed.index(name) for name in data.claims[tested]]
     found = verdicts(part, own, alpha)
     part_rate, places = named(part.rate[own >= RIVAL], own[own >= RIVAL])
     given = np.full(len(own), len(claimed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from lib.findings import labels as on_labels
 from lib.findings import protocols as on_protocols
@@ -29,6 +30,23 @@ def test_exchanged_names_are_told_with_their_numbers():
         f"exchanged (difference {pair.delta:.3f}, at least {pair.low:.3f}"
     ) in told
     assert on_labels.glued(check)["wrong"] == "planted-safety, planted-helpfulness"
+
+
+def test_a_pair_is_told_where_it_says_more_than_the_wrong_head():
+    pairs = [("a", "b"), ("a", "c"), ("a", "rival"), ("d", "e"), ("f", "c"), ("g", "rival")]
+    claims = dict(zip("abcdefg", "ABCDEFG", strict=True)) | {"rival": ""}
+    label = dict.fromkeys("abf", "wrong") | dict.fromkeys("deg", "doubted")
+    heads = pd.DataFrame({"head": list(claims)})
+    heads["label"] = heads["head"].map(label).fillna("not contradicted")
+    heads.loc[heads["head"] == "rival", "label"] = "not tested"
+    table = pd.DataFrame(pairs, columns=["head", "other"]).assign(wrong=True, p=range(6))
+    table["claims"], table["other_claims"] = table["head"].map(claims), table["other"].map(claims)
+    follows = {"a": "B", "b": "A", "f": "C"}
+    centred = pd.DataFrame({"head": list(follows), "other_claims": list(follows.values())})
+    check = labels.LabelCheck(heads, table, centred.assign(wrong=True, p=0), 7, 0, 1, 1, 0, "")
+    told = on_labels._unexplained(check)[["head", "other"]].to_numpy().tolist()
+    # a and b are exchanged, which explains a's other pairs; f follows what c claims.
+    assert told == [["a", "b"], ["d", "e"], ["f", "c"], ["g", "rival"]]
 
 
 def test_right_names_are_not_called_wrong_and_power_is_told():

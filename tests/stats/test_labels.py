@@ -546,6 +546,16 @@ def test_a_criterion_without_numbers_is_in_no_test_of_its_head_and_in_those_of_o
     ]
 
 
+def test_a_rival_without_numbers_on_a_tested_criterion_takes_no_name():
+    run = rivals_world(0.55, 1.0)
+    rows = np.flatnonzero(comparisons(run)["criterion"].to_numpy() != "verbosity")
+    run["score"].values[2 * rows, 3] = np.nan  # mystery keeps what it wins on verbosity
+    check = labels.label_check(run)
+    assert "mystery" not in set(check.pairs["other"])
+    assert check.heads["label"].tolist() == [*["not contradicted"] * 3, "not tested"]
+    assert check.right == 3
+
+
 def test_agreement_leaves_out_what_has_no_numbers_where_it_is_needed():
     (gaps,) = agreement_gaps(np.random.default_rng(0), 1, ratio=0.5, pairs=200)
     gaps = np.column_stack([gaps, gaps[:, 2:] + 0.5])
