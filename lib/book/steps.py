@@ -42,7 +42,7 @@ RECEIPTS = ".cache/receipts"
 SITE = "site/book"
 REQUIRED = ("_config.yml", "book/index.md")
 ROOMS = ("data", "models", "extraction")  # of the library, for extraction, and what they import
-MODULES = ("atomic.py", "documents.py", "errors.py", "paths.py", "visible.py")
+MODULES = ("atomic.py", "documents.py", "errors.py", "hub.py", "paths.py", "visible.py")
 SOURCES = {".py", ".yaml", ".yml", ".md", ".json", ".safetensors"}
 # Of all receipts that hold, so that for Snakemake none is newer than another.
 LONG_AGO = 1_000_000_000
@@ -233,7 +233,7 @@ def _of_site(plan: plans.Plan, library: tuple[str, ...]) -> Step:
         site.render()
         return _files(plans.from_root(paths.SITE), every=True)
 
-    made = {"results", "_build", "runs"}
+    made = {"results", "_build", "runs", "calibration"}
     book = [path for path in _files("book", every=True) if Path(path).parts[1] not in made]
     return Step(
         *SITE.split("/"),

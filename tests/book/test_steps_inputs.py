@@ -1,0 +1,26 @@
+"""What a run is made from holds all that extraction imports."""
+
+import ast
+
+from lib import paths
+from lib.book import steps
+
+
+def imported(folder: str) -> set[str]:
+    """Modules at the top of the library that a package imports, as file names."""
+    found = set()
+    for path in (paths.LIB / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "lib":
+                found |= {f"{alias.name}.py" for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lib."):
+                found.add(f"{node.module.split('.')[1]}.py")
+    return {name for name in found if (paths.LIB / name).is_file()}
+
+
+def test_extraction_is_stale_when_a_module_that_it_imports_changes():
+    needed = set().union(*(imported(folder) for folder in steps.ROOMS))
+    assert needed <= set(steps.MODULES)
+    for step in steps.steps().values():
+        if step.kind == "extract":
+            assert {f"lib/{name}" for name in needed} <= set(step.given)
