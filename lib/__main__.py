@@ -326,8 +326,17 @@ def _audit(options) -> None:
 
 
 def _describe(options) -> None:
+    from itertools import chain
+
+    from lib.data import stream_items
     from lib.data.describe import describe
 
+    if options.dataset.startswith("file:") and not options.limit:
+        pieces = stream_items(options.dataset)
+        first = next(pieces, None)
+        if first is not None:
+            print(describe(chain([first], pieces)))
+            return
     print(describe(_items(options)))
 
 

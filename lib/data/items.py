@@ -24,6 +24,13 @@ Prompt = Sequence[Turn]
 RESERVED = ("item", "slot", "text", "row")
 """Names no rating may have: columns of responses, and of tables made from them."""
 
+FINGERPRINTED = {
+    "prompts": ("item", "prompt_hash"),
+    "responses": ("item", "slot", "text"),
+    "comparisons": ("better", "worse", "criterion", "subset"),
+}
+"""Columns of each table that a fingerprint is of."""
+
 
 def count(number: int, what: str) -> str:
     """``1 item``, ``2 items``."""
@@ -83,15 +90,19 @@ class Items:
     def fingerprint(self) -> str:
         """SHA-256 of prompts, responses and comparisons, in order; 16 hex digits."""
         digest = hashlib.sha256()
-        for frame, columns in (
-            (self.prompts, ["item", "prompt_hash"]),
-            (self.responses, ["item", "slot", "text"]),
-            (self.comparisons, ["better", "worse", "criterion", "subset"]),
-        ):
-            for row in frame[columns].itertuples(index=False):
-                digest.update(json.dumps([str(value) for value in row]).encode())
+        for table in FINGERPRINTED:
+            for line in self.lines(table):
+                digest.update(line)
             digest.update(b"\0")
         return digest.hexdigest()[:16]
+
+    def lines(self, table: str, before: int = 0) -> Iterator[bytes]:
+        """What a table gives to the fingerprint, with ``before`` responses in other pieces."""
+        columns = [getattr(self, table)[column] for column in FINGERPRINTED[table]]
+        if table == "comparisons" and before:
+            columns[:2] = [column + before for column in columns[:2]]
+        for row in zip(*(map(str, column.tolist()) for column in columns), strict=True):
+            yield json.dumps(row).encode()
 
     def select(self, keep: np.ndarray, reason: str | None = None) -> Items:
         """The items at the given positions (mask or integers), row numbers renewed.

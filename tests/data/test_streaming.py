@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from lib.data import load_items, stream_items
+from lib.data.describe import describe
 from lib.errors import DataError
 
 
@@ -68,3 +69,13 @@ def test_small_sets_are_cut_too():
 def test_a_piece_holds_at_least_one_item():
     with pytest.raises(DataError, match="size"):
         next(stream_items("stimuli/probes", size=0))
+
+
+def test_pieces_are_described_as_the_whole(tmp_path):
+    name = write(tmp_path / "pairs.jsonl", 25)
+    with open(tmp_path / "pairs.jsonl", "a") as stream:
+        for extra in ({"tie": True}, {"subset": "hard", "ratings": [{"x": 1}, {"x": 2}]}):
+            row = {"prompt": "q", "chosen": "yes", "rejected": "no"} | extra
+            stream.write(json.dumps(row) + "\n")
+    assert describe(stream_items(name, size=10)) == describe(load_items(name))
+    assert load_items(name).fingerprint in describe(stream_items(name, size=4))
