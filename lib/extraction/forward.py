@@ -366,9 +366,18 @@ class _Padded(_Job):
         inputs = np.stack([ids, mask, np.maximum(mask.cumsum(1) - 1, 0)])
         ids, mask, positions = attention.to_device(inputs, self.device)
         self.listener.begin(tapping.Places.of_batch(start, lengths, width))
-        states = self.backbone(
-            input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False
-        ).last_hidden_state
+        try:
+            states = self.backbone(
+                input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False
+            ).last_hidden_state
+        except Exception as error:  # as many kinds as there are models
+            if _out_of_memory(error):
+                raise
+            raise ModelError(
+                "a model that computes padded batches",
+                f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}",
+                "Check its config.json against its release.",
+            ) from error
         rows = np.arange(len(group))
         owner = self.owner[group]
         opening = group == self.first[owner]  # an item's first sequence gives its gate

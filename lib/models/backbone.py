@@ -148,11 +148,11 @@ def _dequantise(path: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _quiet():
-    """No progress bars or warnings of transformers inside; errors still raise."""
+    """No progress bars or messages of transformers inside; errors still raise."""
     from transformers.utils import logging
 
     level = logging.get_verbosity()
-    logging.set_verbosity_error()
+    logging.set_verbosity(logging.CRITICAL)  # it logs what configurations say, as it stands
     logging.disable_progress_bar()
     try:
         with contextlib.redirect_stderr(io.StringIO()):

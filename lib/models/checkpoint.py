@@ -236,6 +236,7 @@ def load_config(checkpoint: Checkpoint):
     try:
         with backbones._quiet():
             config = AutoConfig.from_pretrained(checkpoint.folder, trust_remote_code=False)
+        config.get_text_config().to_dict()  # a plain mapping where the class has no such part
     except Exception as error:  # transformers raises errors of many kinds
         reason = " ".join(str(error).split())[:200]
         raise ModelError(

@@ -25,6 +25,7 @@ INDEX = "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"  # of peft
 # Of layers, and of experts, heads, labels …: more would be made before any weight is looked at.
 FEW, MOST = 1_000, 100_000
+NAME = 250  # characters of a file's name
 COUNT = re.compile(r"(num|n)_(?!positions|ctx|embd|inner).*|(encoder|decoder)_layers")
 
 _special = [f"{kind}_token" for kind in ("bos", "eos", "unk", "sep", "pad", "cls", "mask")]
@@ -179,8 +180,8 @@ def _listed(folder: Path, index: str, name: str) -> dict[str, str]:
 
 
 def _keys(folder: Path, file: str, name: str) -> set[str]:
-    path = folder / file
-    if Path(file).name != file or not path.is_file():
+    path = folder / file[:NAME]
+    if Path(file).name != file or len(file) > NAME or not path.is_file():
         pickled = sorted(p.name for p in folder.glob("*.bin"))
         raise ModelError(
             f"weights of {name} at {path}",

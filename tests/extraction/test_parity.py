@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from lib.data.items import Builder
+from lib.errors import ModelError
 from lib.extraction import attention, extract, parity
 from lib.extraction import forward as forwards
 from lib.models.prompt import EncodedItem
@@ -215,6 +216,21 @@ def test_a_model_that_fails_as_trees_is_padded(tiny_model, tmp_path, monkeypatch
     monkeypatch.setattr(attention, "states", fails)
     about = extract(tiny_model, made_up(), store=tmp_path).attrs["extraction"]
     assert about["fallback"] == "packed as trees the model fails: no such attention"
+
+
+@pytest.mark.parametrize("packing", ["trees", "padded"])
+def test_a_model_that_computes_nothing_is_an_error_of_the_model(
+    tiny_model, tiny_llama, tmp_path, monkeypatch, packing
+):
+    backbone = tiny_llama()
+
+    def fails(*_, **__):
+        raise OverflowError("int too big to convert\nmore")
+
+    monkeypatch.setattr(backbone, "forward", fails)
+    model = replace(tiny_model, backbone=backbone)
+    with pytest.raises(ModelError, match="found OverflowError: int too big to convert. Check"):
+        extract(model, made_up(), store=tmp_path, packing=packing)
 
 
 def test_states_that_are_no_numbers_are_left_to_be_reported(tiny_model, tiny_llama):

@@ -128,6 +128,8 @@ def test_an_index_is_obeyed_tensor_by_tensor(tmp_path):
         ("config.json", {"num_hidden_layers": 10**8}, "num_hidden_layers in config.json .*tensors"),
         ("config.json", {"num_labels": 10**9}, "num_labels in config.json"),
         ("config.json", {"num_attention_heads": 10**7}, "num_attention_heads in config.json"),
+        ("config.json", {"text_config": {"a": 1}}, "config.json .*to_dict"),
+        ("config.json", {"transformers_weights": "w" * 10**5}, "weights of"),
         ("config.json", {"note": "\ud800"}, "half of a surrogate pair in 'note'"),
         ("tokenizer_config.json", {"chat_template": 7}, "chat_template in tokenizer_config.json"),
         ("tokenizer_config.json", {"eos_token": ["x"]}, "as eos_token in tokenizer_config.json"),
