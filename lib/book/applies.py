@@ -81,7 +81,7 @@ def of_run(folder: str | Path) -> Shape | None:
         with safe_open(folder / "run.safetensors", framework="numpy") as tensors:
             gated = "gate" in tensors.keys()  # noqa: SIM118
         return _shape(document["sizes"]["head"], document["strings"]["head_concept"], gated)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError):
         return None
 
 

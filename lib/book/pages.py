@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from nbformat.validator import ValidationError
 
 from lib import parameters, paths
-from lib.errors import PageError, unknown
+from lib.documents import read_bytes
+from lib.errors import PageError, ParameterError, unknown
 from lib.paths import STAGE
 from lib.visible import visible
 
@@ -47,18 +49,29 @@ def declared(notebook: str) -> dict[str, parameters.Parameter]:
     path = paths.NOTEBOOKS / f"{notebook}.ipynb"
     if not path.is_file():
         raise unknown("notebook", notebook, (p.stem for p in paths.NOTEBOOKS.glob("*.ipynb")))
-    tagged = [
-        cell
-        for cell in nbformat.read(path, as_version=4).cells
-        if TAG in cell.metadata.get("tags", [])
-    ]
+    tagged = [cell for cell in read(path).cells if TAG in cell.metadata.get("tags", [])]
     if len(tagged) != 1:
         raise PageError(
             f"one cell tagged {TAG!r} in notebooks/{notebook}.ipynb",
             str(len(tagged)),
             "Mend it.",
         )
-    return parameters.declared(tagged[0].source)
+    try:
+        return parameters.declared(tagged[0].source)
+    except ParameterError:
+        raise
+    except Exception as error:  # whatever Python's parsers raise for what is no Python
+        found = f"{type(error).__name__}: {error}"
+        raise PageError(f"parameters in notebooks/{notebook}.ipynb", found, "Mend it.") from None
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    """A notebook; what isn't one, or can't be read, is a ``PageError``."""
+    try:
+        return nbformat.reads(read_bytes(path, what="a notebook", error=PageError).decode(), 4)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as no:
+        found = f"{type(no).__name__}: {str(no)[:200]}"
+        raise PageError(f"a notebook at {path}", found, "Mend it.") from None
 
 
 def run_page(

@@ -233,8 +233,9 @@ def _of_site(plan: plans.Plan, library: tuple[str, ...]) -> Step:
         site.render()
         return _files(plans.from_root(paths.SITE), every=True)
 
-    made = {"results", "_build", "runs", "calibration"}
-    book = [path for path in _files("book", every=True) if Path(path).parts[1] not in made]
+    folders = ("results", "_build", "runs", "calibration")
+    made = (*(f"book/{name}/" for name in folders), "book/_static/vega.js")
+    book = [path for path in _files("book", every=True) if not path.startswith(made)]
     return Step(
         *SITE.split("/"),
         tuple(_page_name(page.output) for page in plan.pages),

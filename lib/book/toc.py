@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import yaml
 
 from lib import paths
 from lib.atomic import replacing
-from lib.book import applies
+from lib.book import applies, pages
 from lib.book.plan import LAST, PagePlan, Plan, read
 
 # Chapters under book/, without suffix; a pattern stands for its files in order of name.
@@ -69,7 +68,7 @@ def captions(models: Iterable[str]) -> dict[str, str]:
 
 def heading(notebook: str) -> str:
     """The first heading of a notebook."""
-    cells = nbformat.read(paths.NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
+    cells = pages.read(paths.NOTEBOOKS / f"{notebook}.ipynb").cells
     for cell in cells:
         if cell.cell_type == "markdown" and cell.source.startswith("# "):
             return cell.source.split("\n")[0].removeprefix("# ").strip()

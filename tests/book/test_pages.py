@@ -78,6 +78,22 @@ def test_exactly_one_cell_is_tagged(notebook):
         pages.declared("page")
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"nbformat": 4}', "[" * 100_000, "\udcff"])
+def test_what_is_no_notebook_is_an_error_that_says_so(notebook, tmp_path, text):
+    notebook(PARAMETERS)
+    path = tmp_path / "notebooks" / "page.ipynb"
+    path.write_text(text, errors="surrogateescape")
+    with pytest.raises(PageError, match="needed .*page.ipynb"):
+        pages.declared("page")
+
+
+@pytest.mark.parametrize("cell", ["x: int = (", "x: int = " + "9" * 5000, "x: int = " + "(" * 5000])
+def test_parameters_that_are_no_python_are_an_error(notebook, cell):
+    notebook(cell)
+    with pytest.raises((PageError, ParameterError)):
+        pages.declared("page")
+
+
 def test_an_unknown_notebook_lists_the_known_ones(notebook):
     notebook(PARAMETERS)
     with pytest.raises(ParameterError, match="Did you mean 'page'"):
