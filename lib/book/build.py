@@ -171,6 +171,8 @@ def _snakemake(*options: str, held: int | None = None) -> tuple[int, str]:
             raise
     reader.join(GRACE)
     lines = [line for line in kept if line.strip()]
+    if any(line.startswith('  File "') for line in lines):  # the error without its frames
+        lines = [line for line in lines if not line[0].isspace()]
     return status, visible("\n".join(lines[-SHOWN:]))
 
 
