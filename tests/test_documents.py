@@ -5,7 +5,7 @@ import os
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib import documents
@@ -24,11 +24,13 @@ def read(tmp_path, content, **options):
     return documents.read_json(path, what="a configuration", error=ModelError, **options)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), VALUES))
 def test_what_json_can_say_is_read_as_it_stands(document):
     assert documents.parse_json(json.dumps(document)) == document
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200))
 def test_whatever_is_given_parses_or_is_a_value_error(content):
     try:

@@ -12,6 +12,8 @@ import pytest
 import tiny
 import torch
 import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
@@ -19,7 +21,7 @@ from lib.data.items import Builder
 from lib.errors import ModelError
 from lib.extraction import extract
 from lib.extraction.forward import forward
-from lib.models import load_model
+from lib.models import files, load_model
 from lib.models.checkpoint import open_checkpoint
 
 INDEX = "model.safetensors.index.json"
@@ -181,6 +183,38 @@ def test_a_pipe_is_not_waited_for(tmp_path, file):
     os.mkfifo(tmp_path / file)
     with pytest.raises(ModelError, match=f"'{file}', which is none"):
         load(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sharded")
+    tiny.write_classifier(folder)
+    (folder / "model.safetensors").rename(folder / "a.safetensors")
+    return folder, (folder / "config.json").read_text(), sorted(load_file(folder / "a.safetensors"))
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+FIELDS = sorted({*files.FIELDS["config.json"], "num_experts", "encoder_layers", "auto_map"})
+SHARDS = st.sampled_from(["a.safetensors", "b.safetensors", "..", "", "/etc/passwd"]) | ODD
+
+
+@settings(deadline=None)
+@given(config=st.dictionaries(st.sampled_from(FIELDS), ODD), data=st.data())
+def test_any_configuration_and_index_open_or_are_errors_of_the_model(sharded, config, data):
+    folder, sound, keys = sharded
+    listed = data.draw(ODD | st.dictionaries(st.sampled_from(keys), SHARDS, max_size=4))
+    (folder / INDEX).write_text(json.dumps({"weight_map": listed}))
+    (folder / "config.json").write_text(json.dumps(json.loads(sound) | config))
+    with contextlib.suppress(ModelError):
+        checkpoint = open_checkpoint(folder, "m")
+        assert set(checkpoint.files) == set(listed)
+        assert all(path == folder / "a.safetensors" for path in checkpoint.files.values())
+        assert isinstance(checkpoint.card["architecture"], str)
+        assert isinstance(checkpoint.labels, dict)
 
 
 def test_what_released_models_write_passes(tmp_path):
