@@ -191,6 +191,8 @@ def _extract(words: list[str], folder: str = "") -> Iterable[str]:
 def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> Step:
     extracted = [run for run in page.runs if not run.committed]
     committed = [path for run in page.runs if run.committed for path in _files(run.folder, True)]
+    if page.notebook == "calibration":  # it shows what was computed before, and on which day
+        committed += _files("book/calibration", True)
     reads = [_page_name(output) for output in page.reads]
     words = {"title": page.about, "parameters": page.parameters}
 
