@@ -274,9 +274,12 @@ def test_freshness_is_of_content_not_of_time(small):
 @pytest.mark.slow
 def test_an_unchanged_book_is_built_in_a_moment_and_touches_nothing(small):
     before = {p: p.stat().st_mtime_ns for p in (small.root / "book").rglob("*") if p.is_file()}
-    started = time.monotonic()
+    busy = os.times()
     small.built()
-    assert time.monotonic() - started < 5
+    after = os.times()
+    # Of processors, not of a clock: others may be busy beside this test.
+    spent = after.children_user + after.children_system
+    assert spent - busy.children_user - busy.children_system < 5
     assert before == {
         p: p.stat().st_mtime_ns for p in (small.root / "book").rglob("*") if p.is_file()
     }
@@ -448,9 +451,7 @@ def test_what_a_killed_rendering_left_is_swept_and_the_lock_is_taken(small):
         lock.wait()
     code, out, err = small.build("site")
     assert code == 0 and not left.exists(), err
-    started = time.monotonic()
-    small.built()
-    assert time.monotonic() - started < 5
+    assert small.build()[2] == ""  # its receipt holds: no step runs
 
 
 def test_readers_find_a_site_while_it_is_swapped(tmp_path, monkeypatch):
