@@ -76,6 +76,16 @@ def _parser() -> argparse.ArgumentParser:
     _machine(command)
     command.set_defaults(run=_audit)
 
+    command = commands.add_parser("verify", help="is a run still what its model makes of its data?")
+    command.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs in float32")
+    command.add_argument("--source", default="", help="folder of a dataset, or of several")
+    command.add_argument("--items", type=_positive, default=8, help="to score, of the shorter half")
+    command.add_argument("--seed", type=_seed, default=0, help="of that sample")
+    command.add_argument(
+        "--stamp", action="store_true", help="write the model's fingerprint into what is right"
+    )
+    command.set_defaults(run=_verify)
+
     command = commands.add_parser("describe", help="what a dataset holds")
     _dataset(command, "dataset")
     command.set_defaults(run=_describe)
@@ -210,6 +220,7 @@ def _items(options):
 def _extract(options) -> None:
     from lib.extraction import check_target, extract, extract_part, save_run
     from lib.extraction.workers import world
+    from lib.models.identity import remember
 
     place = world()
     if not options.out and not options.part:
@@ -232,6 +243,7 @@ def _extract(options) -> None:
     with hub.under_way(f"Reading {options.dataset}"):
         items = _items(options)
     device = options.device or (place.device if place else None)
+    note = _note(options)
     model = _model(options, device)
     held_out = not options.all_prompts
     kept = {"held_out": held_out, "taps": options.taps, "store": options.store}
@@ -247,8 +259,33 @@ def _extract(options) -> None:
             return
     run = extract(model, items, gather=options.gather, **kept)
     save_run(run, options.out, states=options.states, seed=options.seed)
+    if note is not None:
+        remember(note, run.attrs["fingerprint"])
     left_out = ", ".join(f"{n} {why}" for why, n in run.attrs["dropped"].items()) or "none"
     print(f"{run.sizes['item']} items scored; left out: {left_out}; run in {options.out}")
+
+
+def _verify(options) -> None:
+    from lib.book.audit import located
+    from lib.data import load_items
+    from lib.extraction import load_run
+    from lib.extraction.verify import stamp, verify
+    from lib.models import load_model
+
+    for folder in options.runs:
+        run = load_run(folder)
+        place = located(run.attrs["dataset"], options.source).get("source")
+        items = load_items(run.attrs["dataset"], source=place)
+        date = run.attrs["extraction"].get("date")
+        model = load_model(run.attrs["model"], device="cpu", date=date)
+        found = verify(run, model, items, n=options.items, seed=options.seed)
+        if options.stamp:
+            stamp(folder, run, model, found)
+        print(
+            f"{folder}: the tokens of {found['items']} items and the scores of "
+            f"{found['responses']} responses are those of {model.name}; the largest difference "
+            f"of a score is {found['largest']:.1e} sd of its head"
+        )
 
 
 def _model(options, device: str | None = None):
@@ -261,6 +298,17 @@ def _model(options, device: str | None = None):
             dtype=options.dtype or None,
             date=options.date or None,
         )
+
+
+def _note(options):
+    """Where the fingerprint of the model is remembered, as its files are before it is loaded."""
+    from lib.errors import ModelError
+    from lib.models import identity
+
+    try:
+        return identity.place(options.model, dtype=options.dtype, date=options.date)
+    except ModelError:  # of the hub, not fetched yet; or no model, which loading says
+        return None
 
 
 def _announce(options, model, items, held_out: bool) -> None:

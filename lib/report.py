@@ -178,6 +178,7 @@ class Page:
         else:
             runs = [self.run] if "run" in self.parameters else []
         rows = {}
+        compared = [self._compared(run) for run in runs]
         if runs:
             attrs = runs[0].attrs
             rows = {
@@ -185,6 +186,7 @@ class Page:
                 "Data": "; ".join(map(_data, runs)),
                 "Extraction": "; ".join(sorted({_pairs(run.attrs["extraction"]) for run in runs})),
                 "Extracted with": _pairs(attrs["versions"]),
+                "Against the model at hand": " ".join(now for _, now in compared),
             }
         rows |= {
             "Page made with": _pairs(_versions()),
@@ -206,10 +208,32 @@ class Page:
             f"<tr><th>{escape(key)}</th><td><code>{escape(value)}</code></td></tr>"
             for key, value in rows.items()
         )
+        told = "".join(
+            f'<p class="mismatch">{escape(text)}</p>' for other, text in compared if other
+        )
         return Html(
-            '<details class="provenance"><summary>How this page was made</summary>'
+            f'{told}<details class="provenance"><summary>How this page was made</summary>'
             f'<table class="mathjax_ignore">{body}</table></details>'
         )
+
+    def _compared(self, run: xr.Dataset) -> tuple[bool, str]:
+        """Is a run of another model than the one at hand by that name? And that in words."""
+        from lib.errors import AuditError
+        from lib.findings.model import against
+        from lib.models import identity
+        from lib.models.names import GIVEN
+
+        made, attrs = run.attrs["extraction"], run.attrs
+        sources = set(run["head_source"].values.tolist())
+        heads = run["head"].values.tolist() if sources == {GIVEN} else None
+        try:
+            now = identity.at_hand(
+                attrs["model"], dtype=made["dtype"], date=made.get("date", ""), heads=heads
+            )
+        except (AuditError, KeyError, OSError) as error:
+            return False, f"{attrs['dataset']}: not compared ({error})."
+        parts = identity.differences(attrs["fingerprint"], now)
+        return bool(parts), against(attrs, parts, identity.versions())
 
     def command(self) -> str:
         """The papermill command that makes this page, without its tables.

@@ -28,6 +28,7 @@ from lib.data.items import Items
 from lib.errors import DataError, ModelError
 from lib.extraction import store as stores
 from lib.extraction.run import TRAINED, by_reason
+from lib.models.identity import versions
 
 TOO_LONG = "longer than the model's context"
 REFUSED = "refused by the chat template"
@@ -258,16 +259,6 @@ def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) ->
         "method": METHOD,
         "shard_responses": stores.shard_responses(weights.device.type),
     }
-
-
-def versions() -> dict[str, str]:
-    """Of what computes the states, and the tokens."""
-    import tokenizers
-    import torch
-    import transformers
-
-    found = {module.__name__: module.__version__ for module in (torch, transformers, tokenizers)}
-    return found | {"torch": found["torch"].split("+")[0]}
 
 
 def _digest(manifest: dict) -> str:

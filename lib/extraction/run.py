@@ -37,7 +37,9 @@ items were filtered still matches ``items.comparisons``. ``attrs`` holds plain J
 ``dropped`` (reason → count), ``unscored`` (reason → ids of those items that this model can't
 score; missing from older runs), ``missing``, ``about``, ``extraction`` (dtype, device,
 packing, attention, which token is read, and where it happened why packing or attention fell
-back and what memory had room for), ``versions``, ``template_example``.
+back and what memory had room for), ``versions``, ``template_example``, and of a run whose
+fingerprint was found out afterwards ``verified`` (how many items were tokenised again and
+responses scored, how near, with which versions).
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ from lib.data.items import Items
 from lib.errors import DataError, StoreError
 from lib.extraction import disk, lazy
 from lib.extraction import run as runs
-from lib.extraction.job import NothingToScoreError, versions
+from lib.extraction.job import NothingToScoreError
+from lib.models.identity import versions
 
 INDEX = "parts.json"
 JOINED = ("extraction", "versions", "about")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
 
 
@@ -18,6 +20,40 @@ def takeaways(
     """
     told = [*_names(heads), *_weights(heads, cosines), *_scores(scores), *_combined(combined)]
     return [*told, *_date(date)]
+
+
+def against(attrs: Mapping, parts: Sequence[str], versions: Mapping[str, str]) -> str:
+    """A run beside the model at hand: which parts are others, and which versions.
+
+    Parameters
+    ----------
+    attrs
+        Of the run.
+    parts
+        As ``lib.models.identity.differences`` names them.
+    versions
+        Of what is installed.
+    """
+    run = f"the run of {attrs['model']} on {attrs['dataset']}"
+    if parts:
+        said = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+        return (
+            f"T{run[1:]} was made by another model than the one at hand by that name: "
+            f"{said} differ. Its numbers are of then; extract it again for those of now."
+        )
+    others = [
+        f"{name} {made} then and {versions[name]} now"
+        for name, made in attrs["versions"].items()
+        if versions.get(name, made) != made
+    ]
+    found = f"In {run} weights, configuration, tokens and heads are those of the model at hand"
+    if "verified" in attrs:
+        again = attrs["verified"]
+        found += (
+            f", found by tokenising its {again['items']} items and scoring "
+            f"{again['responses']} responses again (within {again['within']:g} sd of a head)"
+        )
+    return found + (f"; other versions: {', '.join(others)}." if others else ".")
 
 
 def _date(date: str) -> list[str]:

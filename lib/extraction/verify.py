@@ -1,0 +1,106 @@
+"""Is a run still what a model at hand makes of the items at hand? Found out by doing some again.
+
+``verify`` tokenises all of a run's items and scores a few; ``stamp`` writes the identity of
+the model that this was found of into the run, whose numbers stay as they are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from lib.data.items import Items
+from lib.errors import StoreError
+from lib.extraction import disk
+from lib.models import identity
+
+TOLERANCE = 1e-4  # of a head's standard deviation over the run, in float32
+
+
+def verify(
+    run: xr.Dataset, model, items: Items, *, n: int = 8, seed: int = 0
+) -> dict[str, int | float]:
+    """Compare a run with what a model makes of its items now.
+
+    Parameters
+    ----------
+    run
+        Follows the schema.
+    model
+        A ``lib.models.RewardModel``, in float32.
+    items
+        Those that the run was made from, or more.
+    n, seed
+        Items to score, a seeded sample of the shorter half.
+
+    Returns
+    -------
+    dict
+        ``items`` (tokenised), ``responses`` (of those scored), ``largest`` (difference of a
+        score, in standard deviations of its head).
+
+    Raises
+    ------
+    StoreError
+        When texts, heads, numbers of tokens or scores are others, naming which.
+    """
+    from lib.extraction import extract
+
+    def differ(what: str, found: str) -> StoreError:
+        of = f"{run.attrs['model']} on {run.attrs['dataset']}"
+        return StoreError(f"{what} in the run of {of}", found, "Extract it again.")
+
+    kept = items.select(items.prompts["item"].astype(str).isin(run["item"].values).to_numpy())
+    if kept.fingerprint != run.attrs["items"]:
+        raise differ("the items at hand", f"others (fingerprint {kept.fingerprint})")
+    if [head.name for head in model.heads] != run["head"].values.tolist():
+        raise differ(f"the heads of {model.name}", "others")
+    responses = kept.responses["text"].to_numpy()
+    owner = kept.item_of_response
+    answers = [responses[owner == i] for i in range(len(kept))]
+    encoded = model.format.encode_many(kept.prompts["prompt"], answers)
+    prompt = np.asarray([item.n_prompt for item in encoded])
+    whole = np.asarray([len(ids) for item in encoded for ids in item.sequences])
+    tokens = {"n_prompt_tokens": prompt, "n_response_tokens": whole - prompt[owner]}
+    for name, found in tokens.items():
+        if (wrong := int((run[name].values != found).sum())) or len(found) != len(run[name]):
+            raise differ(f"the {name} of {model.name}", f"{wrong} others")
+    length = np.bincount(owner, whole)
+    shorter = np.flatnonzero(length <= np.median(length))
+    rng = np.random.default_rng(seed)
+    sample = np.sort(rng.permutation(shorter)[:n])
+    with tempfile.TemporaryDirectory() as folder:
+        again = extract(model, kept.select(sample), store=folder, held_out=False, progress=False)[
+            "score"
+        ].values
+    scores = run["score"].values
+    before = scores[np.isin(owner, sample)]
+    largest = float((np.abs(again - before) / scores.std(axis=0)).max())
+    if not largest <= TOLERANCE:
+        raise differ(
+            f"scores within {TOLERANCE:g} sd of a head", f"a difference of {largest:.2g} sd"
+        )
+    return {"items": len(kept), "responses": len(before), "largest": largest}
+
+
+def stamp(folder: str | Path, run: xr.Dataset, model, found: dict[str, int | float]) -> None:
+    """Write into a run on disk which model it was found to be of; its tensors stay.
+
+    Parameters
+    ----------
+    folder
+        Of the run, as ``save_run`` writes it.
+    run, model, found
+        As given to ``verify``, and what that returned.
+    """
+    verified = {
+        "items": found["items"],
+        "responses": found["responses"],
+        "within": TOLERANCE,
+        **identity.versions(),
+    }
+    attrs = {**run.attrs, "fingerprint": model.fingerprint, "verified": verified}
+    disk.save_run(run.assign_attrs(attrs), folder)

@@ -1,0 +1,136 @@
+"""Which model a name means at present, to tell whether a run is still of it.
+
+A fingerprint takes loading the model. So it is remembered in the cache, under all that
+decides it: the model's files by size, times and inode, the options, the versions of what
+computes, and the code of this package. Where any of these is another, it is found again.
+
+``at_hand``      the fingerprint of what a name loads now
+``differences``  what was another when a run was made
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from filelock import FileLock
+
+from lib import paths
+from lib.atomic import replacing
+from lib.errors import ModelError
+
+PARTS = {
+    "backbone": "weights",
+    "configuration": "configuration",
+    "tokenizer": "tokenizer",
+    "template": "chat template",
+    "tokens": "tokens",
+    "heads": "heads",
+}
+LARGE = 4e9  # bytes of files that aren't loaded for the sake of a fingerprint alone
+
+
+def versions() -> dict[str, str]:
+    """Of what computes states, and tokens."""
+    import tokenizers
+    import torch
+    import transformers
+
+    found = {module.__name__: module.__version__ for module in (torch, transformers, tokenizers)}
+    return found | {"torch": found["torch"].split("+")[0]}
+
+
+def at_hand(
+    name: str, *, dtype: str = "", date: str = "", heads: Sequence[str] | None = None
+) -> dict[str, str]:
+    """The fingerprint of the model that a name loads now; loaded on the CPU to find out.
+
+    Parameters
+    ----------
+    name, dtype, date, heads
+        As for ``load_model``.
+
+    Raises
+    ------
+    ModelError
+        When the model isn't on this machine, is damaged, or is too large (``LARGE``) to be
+        loaded for this.
+    """
+    from lib.models import load_model
+
+    note = place(name, dtype=dtype, date=date, heads=heads)
+    with FileLock(f"{note}.lock"):
+        if (known := _remembered(note)) is not None:
+            return known
+        if sum(path.stat().st_size for path in _files(name)) > LARGE:
+            raise ModelError(
+                f"the fingerprint of {name}", "none remembered", "Extract a run of it again."
+            )
+        model = load_model(name, device="cpu", dtype=dtype or None, date=date or None, heads=heads)
+        remember(note, model.fingerprint)
+        return model.fingerprint
+
+
+def remember(note: Path, fingerprint: Mapping[str, str]) -> None:
+    """Keep the fingerprint of a model at what ``place`` gave before it was loaded."""
+    with replacing(note) as partial:
+        partial.write_text(json.dumps(dict(fingerprint)) + "\n")
+
+
+def place(
+    name: str, *, dtype: str = "", date: str = "", heads: Sequence[str] | None = None
+) -> Path:
+    """Where the fingerprint of a model as it lies on disk now is remembered.
+
+    Raises
+    ------
+    ModelError
+        When it isn't on this machine.
+    """
+    held = []
+    for path in _files(name):
+        stat = path.stat()
+        held.append((str(path), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
+    code = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    digest = hashlib.sha256(b"\0".join(code))
+    options = [name, dtype or "float32", date, list(heads or ())]
+    digest.update(json.dumps([held, options, versions()], sort_keys=True).encode())
+    folder = paths.cache() / "identities"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{digest.hexdigest()[:32]}.json"
+
+
+def _remembered(note: Path) -> dict[str, str] | None:
+    try:
+        found = json.loads(note.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and set(found) == set(PARTS) else None
+
+
+def _files(name: str) -> list[Path]:
+    """All files that a model is loaded from."""
+    from lib.models import EMBEDDED, HUB_ID, backbone, frozen
+    from lib.models.weights import _cached
+
+    folder = paths.embedded(name) if name in EMBEDDED else Path(name)
+    if not folder.is_dir():
+        folder = _cached(name) if HUB_ID.fullmatch(name) else None
+    if folder is None:
+        raise ModelError(f"the model {name} on this machine", "none", "Name a folder of it.")
+    found = sorted(path for path in folder.iterdir() if path.is_file())
+    return [*found, backbone._gguf()] if frozen.is_folder_of_heads(folder) else found
+
+
+def differences(made: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Names of the parts that were others when a run was made (``weights``, ``tokens``, …).
+
+    Parameters
+    ----------
+    made, now
+        Fingerprints: the run's, and that of the model at hand. A part that one of them
+        doesn't have counts as another.
+    """
+    return [word for part, word in PARTS.items() if made.get(part) != now.get(part)]
