@@ -235,3 +235,88 @@ def test_runs_of_another_model_are_not_pooled(folders):
 
 def test_a_table_without_rows_says_so():
     assert "no rows" in report.table(pd.DataFrame({"a": [], "<b>": []})).markup
+
+
+# The run beside the model at hand.
+
+
+@pytest.fixture
+def audited(tmp_path, monkeypatch):
+    """A folder of a tiny model and a run of it; pages then find both."""
+    monkeypatch.syspath_prepend(str(paths.ROOT / "tests" / "models"))
+    import tiny
+
+    from lib import load_model
+    from lib.data.items import Builder
+    from lib.extraction import extract
+
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "model"
+    tiny.write_classifier(folder)
+    builder = Builder("made up")
+    for number, (prompt, responses) in enumerate(tiny.CASES[:2]):
+        builder.add(str(number), prompt, responses[:2], [(0, 1, "c", "s")])
+    items = builder.build()
+    return folder, extract(load_model(str(folder), device="cpu"), items), items
+
+
+def shown_of(run) -> str:
+    return report.Page("validity", {"run": "somewhere"}, _run=run).provenance().markup
+
+
+def test_a_page_says_when_its_run_is_of_the_model_at_hand(audited):
+    _, run, _ = audited
+    shown = shown_of(run)
+    assert "mismatch" not in shown
+    assert "tokens and heads are those of the model at hand." in shown
+
+
+def test_other_versions_alone_are_told_where_the_page_was_made(audited):
+    _, run, _ = audited
+    run.attrs["versions"] = {**run.attrs["versions"], "torch": "1.0"}
+    shown = shown_of(run)
+    assert "mismatch" not in shown
+    assert "other versions: torch 1.0 then and" in shown
+
+
+def test_a_page_says_what_of_the_model_is_another_since_its_run(audited):
+    import tiny
+
+    folder, run, _ = audited
+    tiny.edit(folder / "config.json", rms_norm_eps=0.1)
+    shown = shown_of(run)
+    assert shown.startswith('<p class="mismatch">')
+    assert "by that name: configuration differ" in shown
+    (folder / "chat_template.jinja").write_text("{{ 'Be kind. ' }}" + tiny.OPENS_WHEN_ASKED)
+    assert "configuration, chat template and tokens differ" in shown_of(run)
+
+
+def test_a_page_whose_model_is_gone_says_that_nothing_was_compared(audited):
+    import shutil
+
+    folder, run, _ = audited
+    shutil.rmtree(folder)
+    shown = shown_of(run)
+    assert "mismatch" not in shown and "made up: not compared" in shown
+
+
+def test_a_fingerprint_is_remembered_until_a_file_is_another(audited, monkeypatch):
+    import os
+
+    from lib import models
+    from lib.models import identity
+
+    folder, run, _ = audited
+    asked = []
+    load = models.load_model
+    monkeypatch.setattr(models, "load_model", lambda *a, **k: asked.append(a) or load(*a, **k))
+    first = identity.at_hand(str(folder))
+    assert identity.at_hand(str(folder), dtype="float32") == first == run.attrs["fingerprint"]
+    assert len(asked) == 1
+    weights = folder / "model.safetensors"
+    stat, content = weights.stat(), bytearray(weights.read_bytes())
+    content[-1] ^= 0x80  # as long as before, and put back to its time
+    weights.write_bytes(content)
+    os.utime(weights, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert identity.differences(first, identity.at_hand(str(folder))) in (["weights"], ["heads"])
+    assert len(asked) == 2

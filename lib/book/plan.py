@@ -176,6 +176,13 @@ class PagePlan:
         return sorted(map(from_root, (paths.ROOT / MEASUREMENTS).glob("*.json")))
 
     @property
+    def weights(self) -> list[str]:
+        """Files of the model's folder, which a page that reads no run loads by itself."""
+        if not self.model or self.runs:
+            return []
+        return [from_root(path) for path in inputs.weights(paths.ROOT / self.model)]
+
+    @property
     def about(self) -> str:
         """What the page is about, for titles; empty for a page of the whole book."""
         if self.shared:

@@ -209,7 +209,13 @@ def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> 
         "page",
         _page_name(page.output).removeprefix("page/"),
         (*(f"extract/{_place(run)}" for run in extracted), *reads),
-        (f"notebooks/{page.notebook}.ipynb", *library, *committed, *page.measurements),
+        (
+            f"notebooks/{page.notebook}.ipynb",
+            *library,
+            *committed,
+            *page.measurements,
+            *page.weights,
+        ),
         lambda: words,
         work,
     )

@@ -556,3 +556,17 @@ def test_a_page_that_left_takes_its_tables_from_a_folder_where_another_stays(tmp
         "validity.parquet",
         "validity.provenance.json",
     ]
+
+
+def test_a_page_that_loads_its_model_depends_on_the_files_of_its_folder(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    own = plan.PagePlan("model", str(tmp_path), once=True)
+    assert own.weights == [str(tmp_path / "config.json")]
+    assert plan.PagePlan("model", "smol-armo", once=True).weights == []
+    assert plan.PagePlan("compare", "", shared=True).weights == []
+
+
+def test_a_date_in_an_audit_stays_text(tmp_path):
+    path = tmp_path / "audit.yml"
+    path.write_text("audits:\n- model: m\n  datasets:\n  - name: xstest\n    date: 2025-01-31\n")
+    assert plan.read(path).runs[0].options["date"] == "2025-01-31"
