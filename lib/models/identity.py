@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from filelock import FileLock
@@ -34,12 +35,7 @@ LARGE = 4e9  # bytes of files that aren't loaded for the sake of a fingerprint a
 
 def versions() -> dict[str, str]:
     """Of what computes states, and tokens."""
-    import tokenizers
-    import torch
-    import transformers
-
-    found = {module.__name__: module.__version__ for module in (torch, transformers, tokenizers)}
-    return found | {"torch": found["torch"].split("+")[0]}
+    return {name: version(name).split("+")[0] for name in ("torch", "transformers", "tokenizers")}
 
 
 def at_hand(
