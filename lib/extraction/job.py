@@ -28,7 +28,6 @@ from lib.data.items import Items
 from lib.errors import DataError, ModelError
 from lib.extraction import store as stores
 from lib.extraction.run import TRAINED, by_reason
-from lib.models.identity import versions
 
 TOO_LONG = "longer than the model's context"
 REFUSED = "refused by the chat template"
@@ -248,6 +247,8 @@ def unfit(model, item) -> str:
 
 def _manifest(model, items: Items, fingerprint: dict[str, str], packing: str) -> dict:
     """What identifies the states, before anything is computed."""
+    from lib.models.identity import versions
+
     weights = next(model.backbone.parameters())
     return {
         "items": items.fingerprint,

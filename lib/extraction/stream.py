@@ -32,7 +32,6 @@ from lib.errors import DataError, StoreError
 from lib.extraction import disk, lazy
 from lib.extraction import run as runs
 from lib.extraction.job import NothingToScoreError
-from lib.models.identity import versions
 
 INDEX = "parts.json"
 JOINED = ("extraction", "versions", "about")
@@ -111,6 +110,7 @@ def extract_stream(
 def _part(model, items: Items, folder: Path, number: int, states, options) -> dict[str, Any]:
     """Extract one piece, unless it is there; what it was made from and what came of it."""
     from lib import extraction
+    from lib.models.identity import versions
 
     name = PART.format(number)
     # Other options change nothing of what is kept.
