@@ -27,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AuditError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

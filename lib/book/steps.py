@@ -377,6 +377,9 @@ def failures(left: Iterable[Step]) -> dict[str, str]:
 def main(argv: list[str]) -> int:
     """Do a step, tell of it on the console, and leave a reason when it fails."""
     (name,) = argv
+    for stream in (sys.stdout, sys.stderr):  # what a terminal can't show is escaped
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     os.chdir(paths.ROOT)
     reason = paths.ROOT / RECEIPTS / f"{name}.failed"
     _leave(reason, ENDED)
