@@ -8,6 +8,8 @@ the share of ties, which a win rate hides.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -289,33 +291,40 @@ def outcomes(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.Dat
         places and outcome are categories.
     """
     aligned = align(run, comparisons)
-    score = run["score"].values.astype(float)
-    rules = [(HEAD, str(name)) for name in run["head"].values]
+    rules = [
+        (HEAD, str(name), run["score"].values[:, k]) for k, name in enumerate(run["head"].values)
+    ]
     if "final" in run:
-        score = np.column_stack([score, run["final"].values])
-        rules.append((SCORE, FINAL))
-    gaps = score[aligned.better] - score[aligned.worse]
+        rules.append((SCORE, FINAL, run["final"].values))
+    n, k = len(aligned), len(rules)
     owner = run["item_of_response"].values[aligned.better]
     slot = run["slot"].values
-    shared = {
-        "item": run["item"].values[owner],
-        "prompt": run["prompt_hash"].values[owner],
-        "better": slot[aligned.better],
-        "worse": slot[aligned.worse],
-        "criterion": aligned.criterion,
-        "subset": aligned.subset,
+    won = np.empty((k, n))
+    for row, (_, _, score) in zip(won, rules, strict=True):
+        score = score.astype(float)
+        with np.errstate(invalid="ignore"):
+            gap = score[aligned.better] - score[aligned.worse]
+        row[:] = np.where(np.isfinite(gap), (np.sign(gap) + 1) / 2, np.nan)
+    columns = {
+        "model": _spread([run.attrs["model"]], np.repeat, n * k),
+        "dataset": _spread([run.attrs["dataset"]], np.repeat, n * k),
+        "item": _spread(run["item"].values[owner], np.tile, k),
+        "prompt": _spread(run["prompt_hash"].values[owner], np.tile, k),
+        "better": np.tile(slot[aligned.better], k),
+        "worse": np.tile(slot[aligned.worse], k),
+        "criterion": _spread(aligned.criterion, np.tile, k),
+        "subset": _spread(aligned.subset, np.tile, k),
+        "kind": _spread([kind for kind, _, _ in rules], np.repeat, n),
+        "rule": _spread([rule for _, rule, _ in rules], np.repeat, n),
+        "outcome": won.ravel(),
     }
-    n, k = gaps.shape
-    table = pd.DataFrame({name: np.tile(values, k) for name, values in shared.items()})
-    table.insert(0, "model", run.attrs["model"])
-    table.insert(1, "dataset", run.attrs["dataset"])
-    table["kind"] = np.repeat([kind for kind, _ in rules], n)
-    table["rule"] = np.repeat([rule for _, rule in rules], n)
-    finite = np.isfinite(gaps)
-    won = np.where(finite, (np.sign(np.where(finite, gaps, 0)) + 1) / 2, np.nan)
-    table["outcome"] = won.T.ravel()
-    named = table.columns.difference(["better", "worse", "outcome"])
-    return table.astype(dict.fromkeys(named, "category"))
+    return pd.DataFrame(columns, copy=False)
+
+
+def _spread(values: Sequence[str] | np.ndarray, how: Callable, times: int) -> pd.Categorical:
+    """Texts tiled or repeated as categories, of which only the codes are."""
+    given = pd.Categorical(pd.Series(values))
+    return pd.Categorical.from_codes(how(given.codes, times), dtype=given.dtype)
 
 
 def validity_as_published(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.DataFrame:

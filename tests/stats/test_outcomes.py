@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,3 +71,15 @@ def test_they_survive_a_file(tmp_path):
     pd.testing.assert_frame_equal(
         pd.read_parquet(tmp_path / "outcomes.parquet").astype(str), table.astype(str)
     )
+
+
+def test_texts_are_never_written_out_for_every_rule():
+    scores = np.random.default_rng(0).standard_normal((8000, 30))
+    run = make_run(scores, prompt=np.arange(4000) // 2)
+    outcomes(run)  # what is loaded at the first call doesn't count
+    tracemalloc.start()
+    table = outcomes(run)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(table) == 30 * 4000
+    assert peak < 2.5 * table.memory_usage(deep=True).sum()
