@@ -29,10 +29,10 @@ def describe(pieces: Items | Iterable[Items]) -> str:
         for items in [pieces] if isinstance(pieces, Items) else pieces:
             before = n["responses"]
             for table, take in zip(FINGERPRINTED, takes, strict=True):
-                for line in items.lines(table, before):
-                    take(line)
+                for block in items.blocks(table, before):
+                    take(block)
                 n[table] += len(getattr(items, table))
-            by.update(zip(items.comparisons["subset"], items.comparisons["criterion"], strict=True))
+            by.update(items.comparisons[["subset", "criterion"]].itertuples(index=False, name=None))
             dropped.update(items.dropped)
             missing.update(dict.fromkeys(items.missing))
             ratings.update(dict.fromkeys(items.responses.columns.difference(OWN, sort=False)))

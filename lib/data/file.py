@@ -54,8 +54,8 @@ SCORES = (
     ("chosen_rating", "rejected_rating"),
     ("chosen-rating", "rejected-rating"),
 )
-READ = {"prompt", "chosen", "rejected", "system", "tie", "subset", "criterion", "ratings"}
-READ |= {*JUDGED, *sum(SCORES, ())}
+SAYS_MORE = {"system", "tie", "ratings", *JUDGED, *sum(SCORES, ())}
+READ = {"prompt", "chosen", "rejected", "subset", "criterion", *SAYS_MORE}
 IN_JSON = ("prompt", "chosen", "rejected", "ratings", "messages", "completion")
 
 
@@ -148,6 +148,10 @@ def _criterion(row: Mapping, where: str) -> str:
 def _add(builder: Builder, number: int, row: Mapping, subsets, where: str, ties: str) -> str:
     """Add a row of chosen and rejected, or count why not; the rule that it was read by."""
     subset, criterion = subsets.of(row, where), _criterion(row, where)
+    if _is_plain(row):  # most rows of a large file
+        pair = [(0, 1, criterion, subset)]
+        builder.add(str(number), row["prompt"], (row["chosen"], row["rejected"]), pair)
+        return layouts.TEXTS
     tied = _said_tie(row, where)
     if tied and ties == "drop":
         builder.drop(TIE)
@@ -184,6 +188,17 @@ def _add(builder: Builder, number: int, row: Mapping, subsets, where: str, ties:
     else:
         builder.add(str(number), told.prompt, [*better, *worse], [] if tied else pairs, ratings)
     return told.rule
+
+
+def _is_plain(row: Mapping) -> bool:
+    """Is it three texts that say all there is, so that no rule has anything to find?"""
+    those = [row.get("prompt"), row.get("chosen"), row.get("rejected")]
+    if not (row.keys().isdisjoint(SAYS_MORE) and all(type(text) is str for text in those)):
+        return False
+    try:
+        return all(text.strip() and text.encode() for text in those) and those[1] != those[2]
+    except UnicodeEncodeError:
+        return False
 
 
 def _add_rated(builder, item: str, prompt, judged, rated, value: str, ties: str) -> None:
@@ -275,6 +290,8 @@ def _cell(column: str, text):
 
 
 def _label(value, column: str, default: str, where: str) -> str:
+    if type(value) is str and value:
+        return layouts.name(value, column, where)
     if missing(value) or value == "":
         return default
     if isinstance(value, list | Mapping):

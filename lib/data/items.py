@@ -31,6 +31,9 @@ FINGERPRINTED = {
 }
 """Columns of each table that a fingerprint is of."""
 
+BLOCK = 10_000  # rows hashed at a time
+QUOTED = json.encoder.encode_basestring_ascii  # a text as ``json.dumps`` writes it
+
 
 def count(number: int, what: str) -> str:
     """``1 item``, ``2 items``."""
@@ -39,7 +42,8 @@ def count(number: int, what: str) -> str:
 
 def prompt_hash(prompt: Prompt) -> str:
     """Sixteen hex digits that identify a conversation by its roles and contents."""
-    canonical = json.dumps([[turn["role"], turn["content"]] for turn in prompt])
+    turns = (f"[{QUOTED(turn['role'])}, {QUOTED(turn['content'])}]" for turn in prompt)
+    canonical = f"[{', '.join(turns)}]"
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
@@ -91,18 +95,23 @@ class Items:
         """SHA-256 of prompts, responses and comparisons, in order; 16 hex digits."""
         digest = hashlib.sha256()
         for table in FINGERPRINTED:
-            for line in self.lines(table):
-                digest.update(line)
+            for block in self.blocks(table):
+                digest.update(block)
             digest.update(b"\0")
         return digest.hexdigest()[:16]
 
-    def lines(self, table: str, before: int = 0) -> Iterator[bytes]:
-        """What a table gives to the fingerprint, with ``before`` responses in other pieces."""
+    def blocks(self, table: str, before: int = 0) -> Iterator[bytes]:
+        """What a table gives to the fingerprint, with ``before`` responses in other pieces.
+
+        Each row is a JSON array of texts; rows follow one another without a mark.
+        """
         columns = [getattr(self, table)[column] for column in FINGERPRINTED[table]]
         if table == "comparisons" and before:
             columns[:2] = [column + before for column in columns[:2]]
-        for row in zip(*(map(str, column.tolist()) for column in columns), strict=True):
-            yield json.dumps(row).encode()
+        for start in range(0, len(columns[0]), BLOCK):
+            cells = (column.iloc[start : start + BLOCK].tolist() for column in columns)
+            rows = zip(*(map(QUOTED, map(str, column)) for column in cells), strict=True)
+            yield f"[{']['.join(map(', '.join, rows))}]".encode()
 
     def select(self, keep: np.ndarray, reason: str | None = None) -> Items:
         """The items at the given positions (mask or integers), row numbers renewed.
@@ -161,9 +170,10 @@ class Builder:
 
     def __init__(self, name: str):
         self.name = name
-        self._prompts: list[dict] = []
-        self._responses: list[dict] = []
-        self._comparisons: list[dict] = []
+        self._prompts: list[tuple] = []
+        self._responses: list[tuple] = []
+        self._ratings: list[Mapping[str, float]] = []
+        self._comparisons: list[tuple] = []
         self.dropped: Counter[str] = Counter()
         self.missing: list[str] = []
 
@@ -195,7 +205,7 @@ class Builder:
         DataError
             When a rating has the name of a column that is taken (``RESERVED``).
         """
-        taken = [name for name in RESERVED if any(name in rated for rated in ratings or ())]
+        taken = ratings and [name for name in RESERVED if any(name in each for each in ratings)]
         if taken:
             raise DataError(
                 f"no ratings named {', '.join(RESERVED)} in item {item} of {self.name}",
@@ -204,23 +214,16 @@ class Builder:
             )
         turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         turns = [{"role": turn["role"], "content": turn["content"]} for turn in turns]
-        start = len(self._responses)
-        self._prompts.append(
-            {"item": str(item), "prompt": turns, "prompt_hash": prompt_hash(turns)}
-        )
-        for slot, text in enumerate(responses):
-            rated = dict(ratings[slot]) if ratings else {}
-            self._responses.append({"item": str(item), "slot": slot, "text": text, **rated})
-        for better, worse, criterion, subset in comparisons:
-            self._comparisons.append(
-                {
-                    "item": str(item),
-                    "better": start + better,
-                    "worse": start + worse,
-                    "criterion": criterion,
-                    "subset": subset,
-                }
-            )
+        item, start = str(item), len(self._responses)
+        self._prompts.append((item, turns, prompt_hash(turns)))
+        self._responses += [(item, slot, text) for slot, text in enumerate(responses)]
+        if ratings:
+            self._ratings += [{}] * (start - len(self._ratings))
+            self._ratings += [dict(rated) for rated in ratings]
+        self._comparisons += [
+            (item, start + better, start + worse, criterion, subset)
+            for better, worse, criterion, subset in comparisons
+        ]
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count rows left out for a reason."""
@@ -250,7 +253,7 @@ class Builder:
                 f"none ({reasons or 'the source is empty'})",
                 "Check the source and the names of its columns.",
             )
-        prompts = pd.DataFrame(self._prompts)
+        prompts = _table(self._prompts, ["item", "prompt", "prompt_hash"])
         repeated = prompts["item"][prompts["item"].duplicated()]
         if len(repeated):
             raise DataError(
@@ -258,18 +261,27 @@ class Builder:
                 f"{repeated.iloc[0]!r} more than once",
                 "Give each row its own id, or leave the ids out.",
             )
+        responses = _table(self._responses, ["item", "slot", "text"])
+        if self._ratings:
+            unrated = [{}] * (len(responses) - len(self._ratings))
+            responses = responses.join(pd.DataFrame(self._ratings + unrated))
         columns = ["item", "better", "worse", "criterion", "subset"]
         return Items(
             name=self.name,
             prompts=prompts,
-            responses=pd.DataFrame(self._responses),
-            comparisons=pd.DataFrame(self._comparisons, columns=columns).astype(
+            responses=responses,
+            comparisons=_table(self._comparisons, columns).astype(
                 {"better": np.int64, "worse": np.int64}
             ),
             dropped=dict(self.dropped),
             missing=tuple(self.missing),
             about=dict(about or {}),
         )
+
+
+def _table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:
+    """A table made column by column, which is faster than row by row."""
+    return pd.DataFrame(dict(zip(columns, zip(*rows, strict=True), strict=False)), columns=columns)
 
 
 def in_chunks(

@@ -305,6 +305,8 @@ def name(text: str, column: str, where: str) -> str:
     DataError
         When it isn't.
     """
+    if len(text) <= LONGEST and text.isascii() and text.isprintable():
+        return text
     if len(text) > LONGEST:
         raise DataError(
             f"a {column} in {where} of at most {LONGEST} characters",
@@ -312,8 +314,6 @@ def name(text: str, column: str, where: str) -> str:
             "Give it a shorter one.",
         )
     encodable(text, column, where)
-    if text.isascii() and text.isprintable():
-        return text
     unseen = [c for c in text if unicodedata.category(c) == "Cc" or visible(c) != c]
     if unseen:
         raise DataError(

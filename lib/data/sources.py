@@ -128,7 +128,7 @@ def parse_json(text: str):
         too deeply; the message says which.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return _DECODER.decode(text)
     except RecursionError:
         raise ValueError("values nested too deeply") from None
 
@@ -138,6 +138,9 @@ def _object(pairs: list[tuple]) -> dict:
     if len(row) < len(pairs):
         raise ValueError(f"the key {_first_repeated(key for key, _ in pairs)!r} more than once")
     return row
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)  # made once: it costs as much as a row
 
 
 def _first_repeated(names: Iterable[str]) -> str | None:
@@ -168,7 +171,14 @@ def _is_lines(stream: io.TextIOBase) -> bool:
 
 
 def lacks_key(path: str | Path, key: str) -> bool:
-    """Is it certain, without parsing, that no row has this key? Known of plain JSON Lines."""
+    """Is it certain, without parsing, that no row has this key?
+
+    Known of plain JSON Lines, and of Parquet, whose schema says it.
+    """
+    if Path(path).suffix == ".parquet":
+        import pyarrow.parquet
+
+        return key not in pyarrow.parquet.read_schema(path).names
     if Path(path).suffix != ".jsonl":
         return False
     with open(path, "rb") as stream:
@@ -276,7 +286,6 @@ def _kind(value) -> str:
 
 def _unreadable(text: str) -> int:
     """Line on which the first element of an array begins that can't be read."""
-    decoder = json.JSONDecoder(object_pairs_hook=_object)
     start = re.compile(r"[\s,]*")
     position = start.match(text).end()
     if text.startswith("[", position):
@@ -284,7 +293,7 @@ def _unreadable(text: str) -> int:
     while True:
         position = start.match(text, position).end()
         try:
-            _, position = decoder.raw_decode(text, position)
+            _, position = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError):
             return text.count("\n", 0, position) + 1
 
