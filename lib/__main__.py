@@ -380,11 +380,13 @@ def _audit(options) -> None:
 
 
 def _describe(options) -> None:
+    import gc
     from itertools import chain
 
     from lib.data import stream_items
     from lib.data.describe import describe
 
+    gc.freeze()  # what is loaded by now isn't searched for garbage after every few rows
     if options.dataset.startswith("file:") and not options.limit:
         pieces = stream_items(options.dataset)
         first = next(pieces, None)

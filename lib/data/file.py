@@ -192,13 +192,15 @@ def _add(builder: Builder, number: int, row: Mapping, subsets, where: str, ties:
 
 def _is_plain(row: Mapping) -> bool:
     """Is it three texts that say all there is, so that no rule has anything to find?"""
-    those = [row.get("prompt"), row.get("chosen"), row.get("rejected")]
-    if not (row.keys().isdisjoint(SAYS_MORE) and all(type(text) is str for text in those)):
+    prompt, better, worse = row.get("prompt"), row.get("chosen"), row.get("rejected")
+    if not (type(prompt) is type(better) is type(worse) is str and better != worse):
         return False
     try:
-        return all(text.strip() and text.encode() for text in those) and those[1] != those[2]
+        (prompt + better + worse).encode()
     except UnicodeEncodeError:
         return False
+    said = prompt.strip() and better.strip() and worse.strip()
+    return bool(said) and row.keys().isdisjoint(SAYS_MORE)
 
 
 def _add_rated(builder, item: str, prompt, judged, rated, value: str, ties: str) -> None:

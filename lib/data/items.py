@@ -42,7 +42,7 @@ def count(number: int, what: str) -> str:
 
 def prompt_hash(prompt: Prompt) -> str:
     """Sixteen hex digits that identify a conversation by its roles and contents."""
-    turns = (f"[{QUOTED(turn['role'])}, {QUOTED(turn['content'])}]" for turn in prompt)
+    turns = [f"[{QUOTED(turn['role'])}, {QUOTED(turn['content'])}]" for turn in prompt]
     canonical = f"[{', '.join(turns)}]"
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
@@ -212,8 +212,10 @@ class Builder:
                 ", ".join(taken),
                 "Rename those ratings.",
             )
-        turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        turns = [{"role": turn["role"], "content": turn["content"]} for turn in turns]
+        if isinstance(prompt, str):
+            turns = [{"role": "user", "content": prompt}]
+        else:
+            turns = [{"role": turn["role"], "content": turn["content"]} for turn in prompt]
         item, start = str(item), len(self._responses)
         self._prompts.append((item, turns, prompt_hash(turns)))
         self._responses += [(item, slot, text) for slot, text in enumerate(responses)]
