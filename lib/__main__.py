@@ -208,6 +208,8 @@ def _dataset(command: argparse.ArgumentParser, flag: str = "--dataset") -> None:
     command.add_argument("--limit", type=int, default=0, help="at most this many items; 0: all")
     command.add_argument("--seed", type=_seed, default=0, help="of the sample that limit takes")
     command.add_argument("--order", default="sample", help="sample or head")
+    ties = "rows of a file that prefer neither: drop, or keep as items without a comparison"
+    command.add_argument("--ties", choices=("drop", "keep"), default="drop", help=ties)
 
 
 def _items(options):
@@ -220,6 +222,7 @@ def _items(options):
         limit=options.limit,
         seed=options.seed,
         order=options.order,
+        ties=options.ties,
     )
 
 
@@ -340,7 +343,11 @@ def _stream(options) -> None:
     if wrong:
         raise ParameterError("--stream by itself", ", ".join(wrong), "Leave those out.")
     pieces = stream_items(
-        options.dataset, size=options.stream, split=options.split, source=options.source
+        options.dataset,
+        size=options.stream,
+        split=options.split,
+        source=options.source,
+        ties=options.ties,
     )
     folder = extract_stream(
         _model(options, options.device),
@@ -388,7 +395,7 @@ def _describe(options) -> None:
 
     gc.freeze()  # what is loaded by now isn't searched for garbage after every few rows
     if options.dataset.startswith("file:") and not options.limit:
-        pieces = stream_items(options.dataset)
+        pieces = stream_items(options.dataset, ties=options.ties)
         first = next(pieces, None)
         if first is not None:
             print(describe(chain([first], pieces)))

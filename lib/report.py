@@ -123,6 +123,8 @@ class Page:
                 from lib.data import load_items
 
                 options = {k: given[k] for k in ("source", "limit", "seed", "order") if k in given}
+                if folder and "ties" in self.run.attrs.get("about", {}):
+                    options["ties"] = "keep"
                 loaded = load_items(name, **options)
                 self._items = _scored(loaded, self.run, folder) if folder else loaded
         return self._items
@@ -402,6 +404,14 @@ def examples(items: Items | str, n: int = 3, seed: int = 0, longest: int = 700) 
         label = f"{row.item} ({row.criterion})"
         blocks.append(f"<details><summary>{escape(label)}</summary><dl>{lines}</dl></details>")
     return Html(f'<div class="examples mathjax_ignore">{"".join(blocks)}</div>')
+
+
+def layout(run: xr.Dataset) -> Html:
+    """How the rows of a file were read, and which columns weren't; nothing for other sets."""
+    about = run.attrs.get("about", {})
+    rows = {"Read as": "layout", "Columns not read": "not read", "Ties": "ties"}
+    told = [f"{what}: {escape(about[key])}." for what, key in rows.items() if key in about]
+    return Html(f"<p>{' '.join(told)}</p>" if told else "")
 
 
 def _cut(text: str, longest: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from lib import load_items, paths, report
 from lib.book import status
-from lib.data import file
+from lib.data import file, layouts
 from lib.errors import ParameterError
 from lib.planted.worlds import validity_world
 
@@ -152,6 +152,24 @@ def test_a_file_that_changed_since_is_not_shown_as_what_was_scored(of_a_file):
     assert "Extract the run again" in report.examples(page().items).markup
     path.unlink()
     assert page().items == f"There is no file at {path}, so no example is shown."
+
+
+def test_kept_ties_are_in_the_run_and_its_page_says_so(tmp_path, tiny_model, monkeypatch):
+    from lib.__main__ import main
+
+    monkeypatch.setattr("lib.models.load_model", lambda *args, **options: tiny_model)
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
+    path, folder = tmp_path / "pairs.jsonl", tmp_path / "run"
+    row = {"prompt": "p", "chosen": "good", "rejected": "bad", "<b>": 1}
+    path.write_text(json.dumps(row) + "\n" + json.dumps(row | {"tie": True}) + "\n")
+    words = ["extract", "--model", "m", "--dataset", f"file:{path}", "--out", str(folder)]
+    assert main([*words, "--ties", "keep", "--yes"]) == 0
+    given = {"model": "tiny", "dataset": f"file:{path}", "run": str(folder)}
+    page = report.Page("data", given)
+    assert (page.run.sizes["item"], page.run.sizes["comparison"]) == (2, 1)
+    assert page.items.responses["text"].tolist() == ["good", "bad"] * 2
+    shown = report.layout(page.run).markup
+    assert layouts.TEXTS in shown and "&lt;b&gt;" in shown and "Ties: kept" in shown
 
 
 def test_a_run_in_pieces_is_compared_by_what_it_carries(tmp_path, tiny_model, of_a_file):

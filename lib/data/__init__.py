@@ -105,13 +105,18 @@ def load_items(
 
 
 def stream_items(
-    name: str, *, size: int = 10_000, split: str = "test", source: str | Path | None = None
+    name: str,
+    *,
+    size: int = 10_000,
+    split: str = "test",
+    source: str | Path | None = None,
+    ties: str = "drop",
 ) -> Iterator[Items]:
     """A preference set in pieces, for sets that don't fit in memory.
 
     Parameters
     ----------
-    name, split, source
+    name, split, source, ties
         As for ``load_items``.
     size
         Items a piece. For files and hh-rlhf no more than a piece is held at a time; other
@@ -123,12 +128,12 @@ def stream_items(
     source = None if source in (None, "") else str(source)
     family, _, part = name.partition("/")
     if name.startswith("file:"):
-        yield from file.stream(name, name.removeprefix("file:"), size)
-    elif name in NAMES and hasattr(SETS[family], "stream"):
+        yield from file.stream(name, name.removeprefix("file:"), size, ties)
+    elif ties == "drop" and name in NAMES and hasattr(SETS[family], "stream"):
         stream = SETS[family].stream
         yield from stream(name, part or None, size=size, split=split, source=source)
     else:
-        items = _load(name, split, source)
+        items = _load(name, split, source, ties)
         for start in range(0, len(items), size):
             piece = items.select(np.arange(start, min(start + size, len(items))))
             # What was dropped while the set was read counts once.
@@ -140,5 +145,11 @@ def _load(name: str, split: str, source: str | None, ties: str = "drop") -> Item
         return file.load(name, name.removeprefix("file:"), ties)
     if name not in NAMES:
         raise unknown("dataset", name, NAMES, DataError)
+    if ties != "drop":
+        raise DataError(
+            f"ties {'drop'!r} for {name}",
+            repr(ties),
+            "Only the ties of a file can be kept: published sets count them as their authors do.",
+        )
     family, _, part = name.partition("/")
     return SETS[family].load(name, part or None, split=split, source=source)

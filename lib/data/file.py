@@ -45,7 +45,7 @@ from lib.data.layouts import encodable, missing
 from lib.errors import DataError, ParameterError
 
 ALL, UNLABELLED = "all", "unlabelled"  # subset of rows that name none
-TIE = "ties"
+TIE = KEPT = "ties"  # a reason to drop rows, and the key of ``about`` that says otherwise
 TIES = ("tie", "ties", "tied", "tie (bothbad)", "both bad", "draw", "equal", "same")
 JUDGED = ("label", "winner", "preference")
 SCORES = (
@@ -69,7 +69,7 @@ def load(name: str, path: str | Path, ties: str = "drop") -> Items:
     ParameterError
         For another word for ``ties``.
     """
-    builder, about = Builder(name), _about(path)
+    builder, about = Builder(name), _about(path, ties)
     for _ in _steps(builder, path, about, ties):
         pass
     return builder.build(about)
@@ -77,19 +77,20 @@ def load(name: str, path: str | Path, ties: str = "drop") -> Items:
 
 def stream(name: str, path: str | Path, size: int, ties: str = "drop") -> Iterator[Items]:
     """The same items, at most ``size`` at a time. Rows of one response each are read whole."""
-    builder, about = Builder(name), _about(path)
+    builder, about = Builder(name), _about(path, ties)
     return in_chunks(builder, _steps(builder, path, about, ties), size, about)
 
 
-def _about(path: str | Path) -> dict[str, str]:
-    return {"origin": f"the file {Path(path).name}", "licence": "the user's own"}
+def _about(path: str | Path, ties: str) -> dict[str, str]:
+    if ties not in ("drop", "keep"):
+        raise ParameterError("ties 'drop' or 'keep'", repr(ties), "Choose one of the two.")
+    about = {"origin": f"the file {Path(path).name}", "licence": "the user's own"}
+    return about | ({KEPT: "kept, as items without a comparison"} if ties == "keep" else {})
 
 
 def _steps(builder: Builder, path: str | Path, about: dict, ties: str) -> Iterator[None]:
     if not str(path).strip():
         raise DataError("a path after 'file:'", "none", "Name the dataset file:PATH.")
-    if ties not in ("drop", "keep"):
-        raise ParameterError("ties 'drop' or 'keep'", repr(ties), "Choose one of the two.")
     file = encodable(Path(path).name, "name", "a file")
     rows = sources.read_rows(path)
     if file.endswith(sources.TABLES):

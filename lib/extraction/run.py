@@ -54,6 +54,7 @@ import xarray as xr
 from lib.errors import DataError, StoreError
 
 TRAINED = "prompt that a head was trained on"  # a reason in ``dropped``
+IDENTICAL = "comparisons of identical tokens"  # one that counts no items
 
 # name → (dims, dtype kind, required)
 SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {

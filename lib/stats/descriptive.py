@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from lib.extraction.run import TRAINED, align
+from lib.extraction.run import IDENTICAL, TRAINED, align
 from lib.stats import winrates
 
 
@@ -17,10 +17,11 @@ def counts(run: xr.Dataset) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``step`` (``read``, ``dropped``, ``usable``, ``held back``, ``scored``), ``reason``
-        and ``items``. Items whose prompt trained a head are usable, but held back.
+        and ``items``. Items whose prompt trained a head are usable, but held back. Where
+        comparisons of scored items were left out, a last row (``not compared``) counts those.
     """
     dropped = dict(run.attrs["dropped"])
-    held_back = dropped.pop(TRAINED, 0)
+    held_back, identical = dropped.pop(TRAINED, 0), dropped.pop(IDENTICAL, 0)
     scored = run.sizes["item"]
     usable = scored + held_back
     rows = [("read", "", usable + sum(dropped.values()))]
@@ -29,6 +30,8 @@ def counts(run: xr.Dataset) -> pd.DataFrame:
     if held_back:
         rows += [("held back", TRAINED, held_back)]
     rows += [("scored", "", scored)]
+    if identical:
+        rows += [("not compared", IDENTICAL, identical)]
     return pd.DataFrame(rows, columns=["step", "reason", "items"])
 
 

@@ -20,7 +20,7 @@ import xarray as xr
 from scipy.stats import norm
 
 from lib.errors import DataError
-from lib.extraction.run import Aligned, align
+from lib.extraction.run import IDENTICAL, Aligned, align
 from lib.stats import permutation, proportions
 from lib.stats.winrates import LONGER, POWER
 
@@ -217,7 +217,7 @@ def sources(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
                 "items": run.sizes["item"],
                 "comparisons": run.sizes["comparison"],
                 "prompts": len(np.unique(run["prompt_hash"].values)),
-                "left_out": sum(run.attrs["dropped"].values()),
+                "left_out": sum(n for why, n in run.attrs["dropped"].items() if why != IDENTICAL),
                 "fingerprint": run.attrs["items"],
             }
             for run in runs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import numpy as np
 import pytest
@@ -194,3 +195,32 @@ def test_an_unknown_dataset_lists_the_known_ones():
     with pytest.raises(DataError, match="Did you mean 'hh-rlhf/harmless-base'") as caught:
         load_items("hh-rlhf/harmles-base")
     assert all(name in str(caught.value) for name in NAMES)
+
+
+def test_a_fingerprint_is_that_of_json_arrays_row_by_row():
+    builder = Builder("x")
+    for item in range(3):
+        turns = [{"role": "user", "content": 'é "q"\n\u2028'}]
+        builder.add(str(item), turns, ["a", "\\b"], [(0, 1, "c", "s")])
+    items = builder.build()
+    digest = hashlib.sha256()
+    for table, columns in (
+        ("prompts", ["item", "prompt_hash"]),
+        ("responses", ["item", "slot", "text"]),
+        ("comparisons", ["better", "worse", "criterion", "subset"]),
+    ):
+        for row in getattr(items, table)[columns].values.tolist():
+            digest.update(json.dumps([str(cell) for cell in row]).encode())
+        digest.update(b"\0")
+    assert items.fingerprint == digest.hexdigest()[:16]
+
+
+def test_ratings_of_some_items_leave_the_others_without():
+    builder = Builder("x")
+    builder.add("0", "q", ["a", "b"], [])
+    builder.add("1", "q", ["a", "b"], [], [{"wit": 1.0}, {"tact": 2.0}])
+    builder.add("2", "q", ["a"], [])
+    found = builder.build().responses
+    assert [*found] == ["item", "slot", "text", "wit", "tact"]
+    assert found["wit"].fillna(0).tolist() == [0, 0, 1, 0, 0]
+    assert found["tact"].fillna(0).tolist() == [0, 0, 0, 2, 0]

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lib.data import layouts, load_items, stream_items
+from lib.data import file, layouts, load_items, stream_items
+from lib.data.describe import describe
 from lib.errors import DataError, ParameterError
 
 PAIR = {"prompt": "q", "chosen": "a", "rejected": "b"}
@@ -225,6 +226,42 @@ def test_ties_are_kept_as_items_without_a_comparison(load):
     assert items.comparisons["item"].tolist() == ["1"] and items.dropped == {}
     with pytest.raises(ParameterError, match="'drop' or 'keep'"):
         load(*rows, ties="perhaps")
+
+
+def test_kept_ties_are_described_and_streamed(tmp_path):
+    name = write(tmp_path / "pairs.jsonl", [PAIR, PAIR | {"tie": True}])
+    told = describe(stream_items(name, size=1, ties="keep"))
+    assert told == describe(load_items(name, ties="keep"))
+    assert "2 items, 4 responses, 1 comparison (" in told and "ties: kept" in told
+
+
+def test_ties_of_published_sets_are_not_for_keeping():
+    with pytest.raises(DataError, match="Only the ties of a file"):
+        load_items("stimuli/probes", ties="keep")
+    with pytest.raises(DataError, match="Only the ties of a file"):
+        next(stream_items("hh-rlhf", ties="keep"))
+
+
+cells = st.none() | st.text("aé \n\x1b\ud800", max_size=2)
+plain = dict.fromkeys(("prompt", "chosen", "rejected"), cells)
+named = dict.fromkeys(("subset", "criterion", "system"), cells)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.fixed_dictionaries(plain, optional=named))
+def test_plain_rows_are_read_as_the_rules_read_them(row):
+    def read():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                items = load_items(write(Path(folder) / "pairs.jsonl", [row, PAIR]))
+            except DataError as error:
+                return str(error)
+            return items.fingerprint, items.dropped, items.about
+
+    found = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file, "_is_plain", lambda row: False)
+        assert read() == found
 
 
 def test_ties_in_a_table_are_words(tmp_path):

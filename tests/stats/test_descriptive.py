@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.extraction.run import TRAINED
+from lib.extraction.run import IDENTICAL, TRAINED
 from lib.planted import make_run
 from lib.stats import baselines, counts, length_summary, lengths
+from lib.stats.protocols import sources
 
 # Better and worse of four pairs, in tokens: longer, tie, shorter, longer.
 TOKENS = [30, 10, 20, 20, 10, 40, 50, 5]
@@ -29,6 +30,19 @@ def test_counts_go_from_what_was_read_to_what_was_scored():
         ["scored", "", 4],
     ]
     assert TRAINED in run.attrs["dropped"]  # the run itself is untouched
+
+
+def test_comparisons_of_identical_tokens_are_no_items_that_were_left_out():
+    run = run_of_tokens()
+    run.attrs["dropped"] = {"ties": 3, IDENTICAL: 2}
+    assert counts(run).values.tolist() == [
+        ["read", "", 7],
+        ["dropped", "ties", 3],
+        ["usable", "", 4],
+        ["scored", "", 4],
+        ["not compared", IDENTICAL, 2],
+    ]
+    assert sources([run])["left_out"].tolist() == [3]
 
 
 def test_counts_of_a_run_that_lost_nothing():
