@@ -30,10 +30,11 @@ import xarray as xr
 from lib.errors import DataError
 from lib.stats.disentanglement import spearman
 from lib.stats.subspaces import (
+    leading,
     mantel_test,
     nearest_orthonormal,
-    principal,
     random_heads,
+    readings,
     shape_of,
 )
 
@@ -67,10 +68,14 @@ class Parts:
     ----------
     weight
         Shape (heads, features), or ``None``.
-    states, scores
-        By kind: centred and divided by the root of the degrees of freedom, so that the
-        inner products are covariances; shapes (n, features) and (n, heads). Kinds that
-        can't be had are missing.
+    hidden
+        States that were kept, as the run holds them, shape (n, features).
+    groups
+        By kind: what each state's mean is taken over, integers of shape (n,). Kinds that can't
+        be had are missing.
+    scores
+        By kind: centred and divided by the root of the degrees of freedom, so that the inner
+        products are covariances; shape (n, heads).
     names
         Of the heads.
     gain
@@ -79,23 +84,31 @@ class Parts:
         Number of states.
     notes
         By kind, why it is missing; ``""`` as key for what concerns all.
-    rounding
-        How far rounding to float32 may move a score of each head, shape (heads,); ``None``
-        without weights.
     """
 
     weight: np.ndarray | None
-    states: dict[str, np.ndarray]
+    hidden: np.ndarray
+    groups: dict[str, np.ndarray]
     scores: dict[str, np.ndarray]
     names: np.ndarray
     gain: np.ndarray | None
     rows: int
     notes: dict[str, str]
-    rounding: np.ndarray | None = None
 
     def note(self, kind: str) -> str:
         """Why there is nothing of a kind, or ""."""
         return self.notes.get("", "") or self.notes.get(kind, "")
+
+    def states(self, kind: str) -> np.ndarray:
+        """States of a kind, as ``scores`` are: shape (n, features). Made anew at each call."""
+        return _centred(self.hidden, self.groups[kind])
+
+    def rounding(self) -> np.ndarray:
+        """How far rounding to float32 may move a score of each head, shape (heads,)."""
+        size = np.abs(self.weight).T
+        step = max(1, CHUNK // self.hidden.shape[1])
+        parts = (self.hidden[k : k + step] for k in range(0, self.rows, step))
+        return EPS * np.max([(np.abs(part.astype(float)) @ size).max(axis=0) for part in parts], 0)
 
 
 def prepare(run: xr.Dataset, weight: np.ndarray | None, gain: np.ndarray | None = None) -> Parts:
@@ -112,7 +125,9 @@ def prepare(run: xr.Dataset, weight: np.ndarray | None, gain: np.ndarray | None 
     if gain is not None:
         gain = _fitting(gain, (hidden.shape[1],), "a gain")
     kept = np.isfinite(hidden).all(axis=1)
-    hidden, score = hidden[kept].astype(float), score[kept].astype(float)
+    if not kept.all():
+        hidden, score = hidden[kept], score[kept]
+    score = score.astype(float)
     usable = np.isfinite(score).all(axis=0)
     if len(score):
         usable &= np.ptp(score, axis=0) > 0
@@ -127,21 +142,16 @@ def prepare(run: xr.Dataset, weight: np.ndarray | None, gain: np.ndarray | None 
         notes[""] = NO_STATES
     elif len(names) < 2:
         notes[""] = ONE_HEAD
-    states, scores, rounding = {}, {}, None
-    if not notes and weight is not None:
-        rounding = EPS * (np.abs(hidden) @ np.abs(weight).T).max(axis=0)
+    groups, scores = {}, {}
     if not notes:
         _, prompt = np.unique(hashes, return_inverse=True)
         one = np.zeros(len(prompt), int)
         for kind, group in (("pooled", one), ("within", prompt)):
-            degrees = len(group) - group.max() - 1
-            if degrees > 0:
-                states[kind], scores[kind] = (
-                    _centred(values, group) / np.sqrt(degrees) for values in (hidden, score)
-                )
+            if _degrees(group) > 0:
+                groups[kind], scores[kind] = group, _centred(score, group)
             else:
                 notes[kind] = SINGLE
-    return Parts(weight, states, scores, names, gain, len(hidden), notes, rounding)
+    return Parts(weight, hidden, groups, scores, names, gain, len(hidden), notes)
 
 
 def _fitting(values: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
@@ -154,11 +164,23 @@ def _fitting(values: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarra
     return values
 
 
+def _degrees(group: np.ndarray) -> int:
+    return len(group) - int(group.max()) - 1
+
+
 def _centred(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Less each group's mean, divided by the root of the degrees of freedom; some columns at once."""
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
-    total = np.add.reduceat(values[order], np.cumsum(size) - size, axis=0)
-    return values - (total / size[:, None])[group]
+    start = np.cumsum(size) - size
+    out = np.empty(values.shape)
+    step = max(1, CHUNK // max(1, len(values)))
+    for first in range(0, values.shape[1], step):
+        part = values[:, first : first + step].astype(float)
+        total = np.add.reduceat(part[order], start, axis=0)
+        out[:, first : first + step] = part - (total / size[:, None])[group]
+    out /= np.sqrt(_degrees(group))
+    return out
 
 
 def cosines(weight: np.ndarray) -> np.ndarray:
@@ -182,15 +204,15 @@ def rms(matrix: np.ndarray) -> float:
     return float(np.sqrt(np.mean(cells**2)))
 
 
-def in_gauges(parts: Parts, kind: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Weights and states in the gauges that aren't whitened, by name.
+def in_gauges(parts: Parts) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Weights, and what each feature of the states is multiplied by, by gauge but the whitened.
 
     Where the gain is 0 a feature reaches no head: it is 0 in both after folding.
     """
-    given = {POST_NORM: (parts.weight, parts.states[kind])}
+    given = {POST_NORM: (parts.weight, np.ones(parts.weight.shape[1]))}
     if parts.gain is not None:
         inverse = np.where(parts.gain == 0, 0.0, 1 / np.where(parts.gain == 0, 1.0, parts.gain))
-        given[FOLDED] = (parts.weight * parts.gain, parts.states[kind] * inverse)
+        given[FOLDED] = (parts.weight * parts.gain, inverse)
     return given
 
 
@@ -239,9 +261,9 @@ def geometry_as_published(
     note = NO_WEIGHTS if weight is None else parts.note("pooled")
     if note:
         return empty.assign(note=note)
-    w, h = parts.weight, parts.states["pooled"]
-    directions, variance = principal(h)
-    many = min(components, len(directions), int((variance > 1e-12 * variance[0]).sum()))
+    w = parts.weight
+    directions, variance = leading(parts.states("pooled"), components)
+    many = int((variance > 1e-12 * variance[0]).sum())
     values = shape_of(w[None], directions[:many])
     values = {name: value[0] for name, value in values.items()} | {"components": many}
     kept = np.isfinite(run["hidden"].values).all(axis=1)
@@ -299,7 +321,7 @@ def identity(run: xr.Dataset, weight: np.ndarray | None) -> pd.DataFrame:
         if note:
             rows.append(row | {"error": np.nan, "verdict": "undefined", "note": note})
             continue
-        stored, made = parts.scores[kind], parts.states[kind] @ parts.weight.T
+        stored, made = parts.scores[kind], parts.states(kind) @ parts.weight.T
         sd = np.sqrt((stored**2).sum(axis=0))
         varies = sd > 0
         if not varies.any():
@@ -307,7 +329,7 @@ def identity(run: xr.Dataset, weight: np.ndarray | None) -> pd.DataFrame:
             continue
         gap = (stored.T @ stored - made.T @ made)[np.ix_(varies, varies)]
         error = np.abs(gap / np.outer(sd[varies], sd[varies])).max()
-        allowed = max(TOLERANCE, 2 * (parts.rounding / sd)[varies].max())
+        allowed = max(TOLERANCE, 2 * (parts.rounding() / sd)[varies].max())
         verdict = "holds" if error <= allowed else "fails"
         note = "" if verdict == "holds" else BROKEN
         rows.append(row | {"error": error, "verdict": verdict, "note": note})
@@ -354,10 +376,12 @@ def gauges(
             given = {"gauge": POST_NORM, "reading": "undefined", "note": NO_WEIGHTS}
             rows.append(row | empty | {"rms_r": r} | given)
         else:
+            states = parts.states(kind)
             rows += [
-                row | {"gauge": gauge} | _read(r, w, h, parts.rows)
-                for gauge, (w, h) in in_gauges(parts, kind).items()
+                row | {"gauge": gauge} | _read(r, w, states, scale)
+                for gauge, (w, scale) in in_gauges(parts).items()
             ]
+            del states
         whole = {"rms_r": r, "rms_heads": r, "rms_backbone": 0.0}
         given = {"gauge": WHITENED, "reading": "heads by construction", "note": ""}
         rows.append(row | whole | given)
@@ -365,14 +389,14 @@ def gauges(
     return pd.DataFrame(rows)[[*columns, "note"]]
 
 
-def _read(r: float, weight: np.ndarray, states: np.ndarray, rows: int) -> dict:
+def _read(r: float, weight: np.ndarray, states: np.ndarray, scale: np.ndarray) -> dict:
     heads = rms(cosines(weight))
-    backbone = rms(correlations(states @ nearest_orthonormal(weight).T))
+    backbone = rms(correlations(states @ (nearest_orthonormal(weight) * scale).T))
     sigma = np.linalg.svd(weight / np.linalg.norm(weight, axis=1, keepdims=True), compute_uv=False)
     note = ""
     if not np.isfinite(r + heads + backbone):
         reading, note = "undefined", CONSTANT
-    elif rows < STATES_A_HEAD * len(weight):
+    elif len(states) < STATES_A_HEAD * len(weight):
         reading, note = "undefined", FEW
     elif r < LITTLE:
         reading = "little"
@@ -449,7 +473,7 @@ def pairs(
             continue
         table = pd.DataFrame({"kind": kind, "head": parts.names[i], "other": parts.names[j]})
         table["r"] = correlations(parts.scores[kind])[i, j]
-        found = in_gauges(parts, kind) if parts.weight is not None else {}
+        found = in_gauges(parts) if parts.weight is not None else {}
         for column, gauge in (("cosine", POST_NORM), ("cosine_folded", FOLDED)):
             table[column] = cosines(found[gauge][0])[i, j] if gauge in found else np.nan
         tables.append(table[columns])
@@ -484,11 +508,9 @@ def spectrum(
     for kind in KINDS:
         if weight is None or parts.note(kind):
             continue
-        for gauge, (w, h) in in_gauges(parts, kind).items():
-            directions, variance = principal(h)
-            part = (w @ directions.T) * np.sqrt(variance)
+        for gauge, (part, variance) in _spectra(parts, kind).items():
             with np.errstate(invalid="ignore"):
-                part /= np.linalg.norm(part, axis=1, keepdims=True)
+                part = part / np.linalg.norm(part, axis=1, keepdims=True)
             stops = np.asarray([*(k for k in COMPONENTS if k < len(variance)), len(variance)])
             so_far = (part[i] * part[j]).cumsum(axis=1)[:, stops - 1]
             added = np.diff(so_far, axis=1, prepend=0.0)
@@ -509,6 +531,26 @@ def spectrum(
                 )
             )
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+
+
+def _spectra(parts: Parts, kind: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """(w_i·v_k)√λ_k, shape (heads, directions), and λ, largest first, in each gauge."""
+    states = parts.states(kind)
+    n, features = states.shape
+    covariance = states.T @ states if n >= features else None
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for gauge, (weight, scale) in in_gauges(parts).items():
+        if found and (scale == 1).all():
+            found[gauge] = found[POST_NORM]
+        elif covariance is not None:
+            variance, part = readings(covariance * scale * scale[:, None], weight)
+            found[gauge] = part * np.sqrt(variance), variance
+        else:  # of inner products of states, which are fewer
+            scaled = states * scale
+            variance, part = readings(scaled @ scaled.T, weight @ scaled.T)
+            some = variance > 1e-12 * variance[0] if variance[0] > 0 else variance > 0
+            found[gauge] = part[:, some], variance[some]
+    return found
 
 
 def mantel(

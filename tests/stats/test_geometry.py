@@ -15,6 +15,7 @@ from lib.errors import DataError
 from lib.planted import geometry as planted
 from lib.planted import make_run
 from lib.stats import geometry as geo
+from lib.stats import subspaces
 
 WORLDS = {"backbone": planted.backbone_world, "heads": planted.heads_world}
 
@@ -161,10 +162,42 @@ def test_the_spectral_form_by_hand():
 @pytest.mark.parametrize("shape", [(30, 8), (8, 30)])
 def test_principal_directions_are_those_of_the_singular_value_decomposition(shape):
     states = np.random.default_rng(1).standard_normal(shape)
-    directions, variance = geo.principal(states)
+    directions, variance = subspaces.principal(states)
     _, sigma, right = np.linalg.svd(states, full_matrices=False)
     assert variance == pytest.approx(sigma**2)
     assert np.abs(directions @ right.T) == pytest.approx(np.eye(8), abs=1e-6)
+
+
+def test_readings_of_a_large_matrix_are_those_of_its_eigenvectors(monkeypatch):
+    generator = np.random.default_rng(3)
+    states = generator.standard_normal((150, 60)) * np.geomspace(30, 0.1, 60)
+    covariance, weight = states.T @ states, generator.standard_normal((5, 60))
+    values, vectors = np.linalg.eigh(covariance)
+    monkeypatch.setattr(subspaces, "LARGE", 10)
+    before = covariance.copy()
+    found, products = subspaces.readings(covariance, weight)
+    assert np.array_equal(covariance, before)
+    assert found == pytest.approx(values[::-1], rel=1e-9, abs=1e-9)
+    assert products**2 == pytest.approx((weight @ vectors[:, ::-1]) ** 2, rel=1e-6, abs=1e-12)
+    directions, variance = subspaces.leading(states, 7)
+    assert variance == pytest.approx(values[:-8:-1])
+    assert np.abs(directions @ vectors[:, :-8:-1]) == pytest.approx(np.eye(7), abs=1e-9)
+
+
+def test_the_spectrum_is_the_same_whichever_way_it_is_computed(monkeypatch):
+    generator = np.random.default_rng(4)
+    gain = generator.uniform(0.5, 2, 40)
+    for pairs in (60, 15):  # more states than features, and fewer
+        hidden = generator.standard_normal((2 * pairs, 40)) * np.geomspace(9, 0.3, 40)
+        weight = generator.standard_normal((4, 40))
+        run = make_run(hidden @ weight.T, hidden=hidden)
+        monkeypatch.setattr(subspaces, "LARGE", 1000)
+        expected = geo.spectrum(run, weight, gain)
+        monkeypatch.setattr(subspaces, "LARGE", 5)
+        found = geo.spectrum(run, weight, gain)
+        for column in ("added", "r", "variance"):
+            assert found[column].to_numpy() == pytest.approx(expected[column], abs=1e-9)
+        assert len(found) == len(expected) and set(found["gauge"]) == {geo.POST_NORM, geo.FOLDED}
 
 
 # ---- As published ----
