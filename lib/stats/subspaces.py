@@ -144,7 +144,9 @@ def leading(states: np.ndarray, many: int) -> tuple[np.ndarray, np.ndarray]:
     return vectors[:, ::-1].T, np.maximum(variance[::-1], 0)
 
 
-def readings(symmetric: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def readings(
+    symmetric: np.ndarray, vectors: np.ndarray, *, overwrite: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues, largest first, and what vectors have of each eigenvector.
 
     Parameters
@@ -153,6 +155,8 @@ def readings(symmetric: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np
         Positive semi-definite, shape (n, n).
     vectors
         Rows, shape (K, n).
+    overwrite
+        May the matrix be destroyed? That saves a copy of it.
 
     Returns
     -------
@@ -171,23 +175,24 @@ def readings(symmetric: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np
         values, left = np.linalg.eigh(symmetric)
         products = vectors @ left
     else:
-        values, products = _tridiagonal(symmetric, vectors)
+        values, products = _tridiagonal(symmetric if overwrite else symmetric.copy(), vectors)
     return np.maximum(values[::-1], 0), products[:, ::-1]
 
 
 def _tridiagonal(symmetric: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues, ascending, and products, by LAPACK's ``sytrd``, ``ormqr`` and ``stemr``."""
     n = len(symmetric)
-    # The matrix is its own transpose, so its rows serve as the columns that LAPACK wants.
-    work = np.array(symmetric).T
     size = int(lapack.dsytrd_lwork(n, lower=1)[0])
-    reflected, diagonal, beside, tau, _ = lapack.dsytrd(work, lower=1, lwork=size, overwrite_a=1)
+    # The matrix is its own transpose, so its rows serve as the columns that LAPACK wants.
+    reflected, diagonal, beside, tau, _ = lapack.dsytrd(
+        symmetric.T, lower=1, lwork=size, overwrite_a=1
+    )
     rows = np.array(vectors.T, order="F")
     applied, _, _ = lapack.dormqr(
         "L", "T", np.asfortranarray(reflected[1:, :-1]), tau, rows[1:], 64 * rows.shape[1]
     )
     rows[1:] = applied
-    del work, reflected
+    del reflected
     values, own = eigh_tridiagonal(diagonal, beside, lapack_driver="stemr")
     return values, rows.T @ own
 

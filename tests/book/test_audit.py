@@ -1,5 +1,6 @@
 """make audit: what is wrong is said before anything is written, and how long it will take."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 import yaml
 
-from lib import load_items, paths
+from lib import load_items, load_model, paths
 from lib.book import applies, audit, build, estimate, plan
 from lib.errors import DataError, ParameterError
+from lib.extraction import extract, load_run
 
 GATED = applies.Shape(19, 8, True)
 SINGLE = applies.Shape(1, 0, False)
@@ -211,6 +213,8 @@ def test_durations_are_told_in_the_units_people_use(seconds, says):
 
 # ---- The whole way ----
 
+STALE = "from lib.book import steps; print(*(step.name for step in steps.stale()))"
+
 
 @pytest.fixture(scope="session")
 def small_checkout(tmp_path_factory):
@@ -225,15 +229,19 @@ def small_checkout(tmp_path_factory):
     (root / "book" / "index.md").write_text("# A small book\n\nNothing yet.\n")
     (root / "audit.yml").write_text("audits: []\n")
 
-    def run(*words):
+    def python(*words):
         return subprocess.run(
-            [sys.executable, "-m", "lib", *words],
+            [sys.executable, *words],
             cwd=root,
             capture_output=True,
             text=True,
             env=os.environ | {"REWARD_AUDIT_CACHE": str(root / ".cache"), "OMP_NUM_THREADS": "1"},
         )
 
+    def run(*words):
+        return python("-m", "lib", *words)
+
+    run.python = lambda code: python("-c", code)
     return root, run
 
 
@@ -269,3 +277,23 @@ def test_a_model_of_ones_own_gets_its_pages_and_the_contents_stay(small_checkout
     assert yaml.safe_load((root / "_toc.yml").read_text())["parts"] == []
     index = (root / "book" / "_build" / "html" / "book" / "index.html").read_text()
     assert "Validity: stimuli/probes" in index
+
+    # Its configuration mended, its weights as they were: another model, so other scores.
+    extracted = root / ".cache" / "runs" / paths.slug("my model") / "stimuli" / "probes"
+    before = load_run(extracted)
+    mended = json.loads((root / "my model" / "config.json").read_text())
+    mended["rope_parameters"] = {"rope_type": "default", "rope_theta": 100.0}
+    (root / "my model" / "config.json").write_text(json.dumps(mended))
+    place = f"extract/{paths.slug('my model')}/stimuli/probes"
+    assert place in run.python(STALE).stdout.split()
+    done = run.python(f"from lib.book import steps; steps.run({place!r})")
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = load_run(extracted)
+    assert (after["score"].values != before["score"].values).all()
+    differ = {
+        k for k, v in after.attrs["fingerprint"].items() if before.attrs["fingerprint"][k] != v
+    }
+    assert differ == {"configuration"}
+    model = load_model(str(root / "my model"), device="cpu")
+    fresh = extract(model, load_items("stimuli/probes", limit=12), store=root / "elsewhere")
+    assert np.allclose(after["score"], fresh["score"], atol=1e-5)
