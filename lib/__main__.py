@@ -10,26 +10,21 @@ from dataclasses import replace
 
 from lib import hub
 from lib.errors import AuditError, ParameterError
+from lib.visible import console
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; errors of ours are one line on stderr and exit status 1."""
-    for stream in (sys.stdout, sys.stderr):  # what a terminal can't show is escaped
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    for stream in (sys.stdout, sys.stderr):  # what a terminal can't show is escaped
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    parser = _parser()
-    options = parser.parse_args(argv)
-    try:
-        return options.run(options) or 0
-    except AuditError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-        return 130
+    with console():
+        options = _parser().parse_args(argv)
+        try:
+            return options.run(options) or 0
+        except AuditError as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print("Stopped.", file=sys.stderr)
+            return 130
 
 
 def _parser() -> argparse.ArgumentParser:

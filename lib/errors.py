@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lib.visible import visible
+
 
 class AuditError(Exception):
     """Something the user can mend.
@@ -19,12 +21,12 @@ class AuditError(Exception):
     Attributes
     ----------
     needed, found, remedy
-        The three parts of the message, as given.
+        The three parts of the message, as given; the message shows control codes as pictures.
     """
 
     def __init__(self, needed: str, found: str, remedy: str):
         self.needed, self.found, self.remedy = needed, found, remedy
-        super().__init__(f"needed {needed}; found {found}. {remedy}")
+        super().__init__(visible(f"needed {needed}; found {found}. {remedy}"))
 
     def __reduce__(self):
         return type(self), (self.needed, self.found, self.remedy)

@@ -36,7 +36,7 @@ from lib import paths
 from lib.atomic import replacing
 from lib.book import plan as plans
 from lib.errors import AuditError, PageError, StoreError, unknown, unreadable
-from lib.visible import visible
+from lib.visible import console, visible
 
 RECEIPTS = ".cache/receipts"
 SITE = "site/book"
@@ -435,4 +435,5 @@ def _time(started: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with console():
+        sys.exit(main(sys.argv[1:]))

@@ -35,6 +35,7 @@ UNSEEN = (RULE, "held_out")
 # Of what pages show. Every score has value, low, high and rows.
 SCORE = dict[str, float]
 TEXTS = ("kind", "trained_on", "score", "is_not")
+LONGEST_TEXT = 2_000  # characters of one of these
 HEAD_FIELDS = {
     **dict.fromkeys(TEXTS, str),
     "rows": int,
@@ -256,16 +257,23 @@ def _check_card(card) -> None:
     for i, entry in enumerate(heads):
         if not isinstance(entry, dict):
             raise ValueError(f"head {i} that is no object")
-        for part, text in (("name", entry.get("name")), ("source", entry.get("source"))):
+        parts = {part: entry.get(part) for part in ("name", "source")}
+        if entry.get("concept", "") != "":  # it may claim none
+            parts["concept"] = entry["concept"]
+        for part, text in parts.items():
             if isinstance(text, str) and len(text) > LONGEST:
                 raise ValueError(
                     f"head {i} with a {part} of {len(text)} characters, more than {LONGEST}: "
                     f"{text[:40]!r}…"
                 )
             if not isinstance(text, str) or not text.strip() or not text.isprintable():
-                raise ValueError(f"head {i} with {part} {text!r}, no printable text")
-        if not isinstance(entry.get("concept", ""), str):
-            raise ValueError(f"head {i} with concept {entry['concept']!r}, no text")
+                raise ValueError(f"head {i} with {part} {text!r:.80}, no printable text")
+        for part in TEXTS:
+            if isinstance(entry.get(part), str) and len(entry[part]) > LONGEST_TEXT:
+                raise ValueError(
+                    f"head {i} with {part} of {len(entry[part])} characters, more than "
+                    f"{LONGEST_TEXT:,}"
+                )
     names = [entry["name"] for entry in heads]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
