@@ -9,11 +9,13 @@ locks) lies under ``.cache`` in the checkout and stays there.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from pathlib import Path
 
 STAGE = "REWARD_AUDIT_STAGE"  # names a folder where an executed page's tables wait
+PLACES = "REWARD_AUDIT_PLACES"  # a page's names of what lies elsewhere, and where, as JSON
 LIB = Path(__file__).parent
 ROOT = LIB.parent
 NOTEBOOKS = ROOT / "notebooks"
@@ -65,6 +67,34 @@ def found(path: str | Path) -> Path:
     """A path as given when it is absolute or there; else within the checkout."""
     path = Path(path)
     return path if path.is_absolute() or path.exists() else ROOT / path
+
+
+def public(name: str) -> str:
+    """A model, dataset or source as the site names it.
+
+    Of a path outside of the checkout, which can name a user, the last part and a digest.
+    """
+    is_file, path = name.startswith("file:"), name.removeprefix("file:")
+    if not Path(path).is_absolute():
+        return name
+    own, digest = Path(path).name, hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
+    if is_file:
+        return f"file:{Path(own).stem}-{digest}{Path(own).suffix}"
+    return f"{own}-{digest}"
+
+
+def place(name: str) -> str:
+    """Where what a page is given under a public name lies; any other name as it is."""
+    return _places().get(name, name)
+
+
+def shown(name: str) -> str:
+    """The name that a page was given for a place; any other as it is."""
+    return {place: name for name, place in _places().items()}.get(name, name)
+
+
+def _places() -> dict[str, str]:
+    return json.loads(os.environ.get(PLACES, "{}"))
 
 
 def slug(name: str) -> str:

@@ -17,7 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -105,7 +105,8 @@ class Page:
             given = {
                 name: self.parameters.get(name) or None for name in ("device", "dtype", "date")
             }
-            self._model = load_model(self.parameters["model"], **given)
+            self._model = load_model(paths.place(self.parameters["model"]), **given)
+            self._model.name = paths.shown(self._model.name)
         return self._model
 
     @property
@@ -117,7 +118,7 @@ class Page:
         if self._items is None:
             given = self.parameters
             folder, name = given.get("run", ""), given["dataset"]
-            if folder and not (given.get("source") or _at_hand(name)):
+            if folder and not (given.get("source") or _at_hand(paths.place(name))):
                 self._items = _not_at_hand(name)
             else:
                 from lib.data import load_items
@@ -125,7 +126,9 @@ class Page:
                 options = {k: given[k] for k in ("source", "limit", "seed", "order") if k in given}
                 if folder and "ties" in self.run.attrs.get("about", {}):
                     options["ties"] = "keep"
-                loaded = load_items(name, **options)
+                options["source"] = paths.place(options.get("source") or "")
+                loaded = load_items(paths.place(name), **options)
+                loaded = replace(loaded, name=paths.shown(loaded.name))
                 self._items = _scored(loaded, self.run, folder) if folder else loaded
         return self._items
 
@@ -134,6 +137,8 @@ class Page:
         from lib.extraction import load_run
 
         run = load_run(paths.found(folder))
+        for name in ("model", "dataset"):
+            run.attrs[name] = paths.shown(run.attrs[name])
         for name in names:
             if run.attrs[name] != self.parameters[name]:
                 raise ParameterError(

@@ -27,7 +27,7 @@ from nbformat.validator import ValidationError
 from lib import parameters, paths
 from lib.documents import read_bytes
 from lib.errors import PageError, ParameterError, unknown
-from lib.paths import STAGE
+from lib.paths import PLACES, STAGE
 from lib.visible import visible
 
 TAG = "parameters"
@@ -80,6 +80,7 @@ def run_page(
     given: Mapping[str, Any],
     title: str = "",
     seconds: float | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> Path:
     """Execute a notebook with parameters.
 
@@ -95,6 +96,8 @@ def run_page(
         Put after the page's own title.
     seconds
         How long all cells together may take; no limit by default.
+    places
+        Where models and data lie that parameters give by a public name.
 
     Raises
     ------
@@ -114,7 +117,8 @@ def run_page(
     tables = paths.ROOT / values["tables"] if values.get("tables") else None
     stage = _stage(tables, output) if tables else None
     try:
-        _execute(notebook, partial, values, stage, seconds)
+        environment = {PLACES: json.dumps(places or {})} | ({STAGE: str(stage)} if stage else {})
+        _execute(notebook, partial, values, environment, seconds)
         page = nbformat.read(partial, as_version=4)
         for index, cell in enumerate(page.cells):
             if cell.cell_type == "code" and cell.source.strip() and not cell.execution_count:
@@ -138,7 +142,7 @@ def _execute(
     notebook: str,
     partial: Path,
     values: Mapping[str, Any],
-    stage: Path | None,
+    environment: Mapping[str, str],
     seconds: float | None,
 ) -> None:
     """Let papermill write the executed notebook to ``partial``."""
@@ -149,7 +153,6 @@ def _execute(
     from lib.book import kernels
 
     ended: list[int] = []
-    environment = {STAGE: str(stage)} if stage else {}
     limit: dict[str, Any] = {}
     if seconds is not None:
         end = time.monotonic() + seconds

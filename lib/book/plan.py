@@ -158,9 +158,9 @@ class PagePlan:
         """Of the executed page and its tables, relative to the checkout."""
         if self.shared:
             return RESULTS
-        place = paths.slug(self.model)
+        place = paths.slug(paths.public(self.model))
         if not self.once:
-            place += f"/{paths.slug(self.runs[0].dataset)}"
+            place += f"/{paths.slug(paths.public(self.runs[0].dataset))}"
         return f"{RESULTS}/{place}"
 
     @property
@@ -187,13 +187,14 @@ class PagePlan:
         """What the page is about, for titles; empty for a page of the whole book."""
         if self.shared:
             return ""
-        return self.model if self.once else self.runs[0].dataset
+        return paths.public(self.model if self.once else self.runs[0].dataset)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """For papermill: those of these values that the notebook declares."""
+        """For papermill: those of these values that the notebook declares, by public names."""
         given: dict[str, Any] = {"tables": self.folder, "results": RESULTS}
-        given |= {"models": list(self.models), "measurements": MEASUREMENTS, **self.machine}
+        models = [paths.public(model) for model in self.models]
+        given |= {"models": models, "measurements": MEASUREMENTS, **self.machine}
         if self.model:
             given["model"] = self.model
         if self.runs or not self.shared:
@@ -201,8 +202,18 @@ class PagePlan:
         if len(self.runs) == 1:
             (run,) = self.runs
             given |= {"dataset": run.dataset, "run": run.folder, **run.options}
+        for name in ("model", "dataset", "source"):
+            if name in given:
+                given[name] = paths.public(given[name])
         known = pages.declared(self.notebook)
         return {name: value for name, value in given.items() if name in known}
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Public names of models, datasets and sources outside of the checkout → their paths."""
+        names = {self.model, *self.models, *(run.dataset for run in self.runs)}
+        names |= {run.options.get("source", "") for run in self.runs}
+        return {paths.public(name): name for name in sorted(names) if paths.public(name) != name}
 
 
 @dataclass(frozen=True)
@@ -443,7 +454,7 @@ def _run(model: str, dataset: Mapping[str, Any]) -> RunPlan:
         raise ParameterError(
             f"run: {COMMITTED}, or no run", _brief(dataset["run"]), "Mend audit.yml."
         )
-    place = f"{paths.slug(model)}/{paths.slug(name)}"
+    place = f"{paths.slug(paths.public(model))}/{paths.slug(paths.public(name))}"
     folder = f"book/runs/{place}" if committed else f"{EXTRACTED}/{place}"
     if committed and not (paths.ROOT / folder / "run.json").is_file():
         raise ParameterError(

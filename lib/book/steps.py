@@ -200,7 +200,10 @@ def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> 
         from lib.book import pages, status
 
         output = paths.ROOT / page.output
-        pages.run_page(page.notebook, output, page.parameters, page.about, seconds=60 * minutes)
+        limit = 60 * minutes
+        pages.run_page(
+            page.notebook, output, page.parameters, page.about, seconds=limit, places=page.places
+        )
         beside = [output.with_name(f"{name}.parquet") for name in status.tables(output)]
         beside.append(output.with_name(output.stem + status.SUFFIX))
         return [page.output, *(plans.from_root(path) for path in beside if path.is_file())]
@@ -377,9 +380,6 @@ def failures(left: Iterable[Step]) -> dict[str, str]:
 def main(argv: list[str]) -> int:
     """Do a step, tell of it on the console, and leave a reason when it fails."""
     (name,) = argv
-    for stream in (sys.stdout, sys.stderr):  # what a terminal can't show is escaped
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
     os.chdir(paths.ROOT)
     reason = paths.ROOT / RECEIPTS / f"{name}.failed"
     _leave(reason, ENDED)

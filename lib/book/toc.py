@@ -63,7 +63,9 @@ def captions(models: Iterable[str]) -> dict[str, str]:
     models = list(models)
     short = {model: Path(model).name if Path(model).is_absolute() else model for model in models}
     count = Counter(short.values())
-    return {model: name if count[name] == 1 else model for model, name in short.items()}
+    return {
+        model: name if count[name] == 1 else paths.public(model) for model, name in short.items()
+    }
 
 
 def heading(notebook: str) -> str:

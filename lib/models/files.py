@@ -22,6 +22,7 @@ from lib.errors import ModelError, readable
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+TEMPLATE = "chat_template.jinja"
 ADAPTER = "adapter_config.json"  # of peft
 # Of layers, and of experts, heads, labels …: more would be made before any weight is looked at.
 FEW, MOST = 1_000, 100_000
@@ -128,6 +129,10 @@ def configuration(folder: Path, name: str) -> dict:
             f"{ADAPTER}: an adapter (LoRA) that changes those of {str(base)[:80]!r}",
             "Merge it into its base, which peft does: model.merge_and_unload(), then "
             "save_pretrained with the tokenizer; and name that folder.",
+        )
+    if (folder / TEMPLATE).is_file():
+        documents.read_bytes(
+            folder / TEMPLATE, what=f"{TEMPLATE} of {name}", error=ModelError, limit=1 << 20
         )
     for file in present:
         if file not in (CONFIG, INDEX):

@@ -25,6 +25,7 @@ from itertools import chain
 import numpy as np
 
 from lib.errors import ModelError
+from lib.models import trial
 
 CHUNK_TEXTS = 2048  # tokenised in one call, which bounds the memory that a call takes
 
@@ -116,8 +117,8 @@ class PromptFormat:
     ------
     ModelError
         Without a chat template, with one that can't render a question and its answer (a
-        syntax error in it) or draws at random, when the tokens would start with two BOS, or
-        for a date that is none.
+        syntax error in it), goes on and on or draws at random, when the tokens would start
+        with two BOS, or for a date that is none.
     """
 
     def __init__(
@@ -131,6 +132,13 @@ class PromptFormat:
                 "it as chat_template.jinja beside the tokenizer.",
             )
         day = _day(DATE if date is None else date)
+        if wrong := trial.fault(*_program(tokenizer), _conversations()):
+            raise ModelError(
+                f"a chat template of {name} that renders any conversation in bounds of time, "
+                "memory and length",
+                wrong,
+                "Give the tokenizer another template.",
+            )
         asked = _asked_for(tokenizer)
         if drawn := sorted(asked & RANDOM):
             raise ModelError(
@@ -491,6 +499,20 @@ def _asked_for(tokenizer) -> set[str]:
     tree = compiled.environment.parse(tokenizer.get_chat_template())
     names = {node.name for node in tree.find_all(nodes.Name) if node.ctx == "load"}
     return names | {f"|{node.name}" for node in tree.find_all(nodes.Filter)}
+
+
+def _program(tokenizer) -> tuple[str, dict[str, str]]:
+    """Its template, and the special tokens that this one's variables hold."""
+    try:
+        template = tokenizer.get_chat_template()
+    except Exception:  # of several none is the default: rendering says so
+        template = tokenizer.chat_template
+    special = getattr(tokenizer, "special_tokens_map", {})
+    return str(template), {name: str(token) for name, token in special.items()}
+
+
+def _conversations() -> list[list[dict[str, str]]]:
+    return [[*prompt, _answer(text)] for prompt, responses in PROBES for text in responses]
 
 
 def _is_plain(turn: dict) -> bool:
