@@ -88,9 +88,12 @@ def place(name: str) -> str:
     return _places().get(name, name)
 
 
-def shown(name: str) -> str:
-    """The name that a page was given for a place; any other as it is."""
-    return {place: name for name, place in _places().items()}.get(name, name)
+def shown(text: str) -> str:
+    """A text with the places that a page was given by public names under those names."""
+    for name, place in sorted(_places().items(), key=lambda each: -len(each[1])):
+        text = text.replace(place, name)
+        text = text.replace(place.removeprefix("file:"), name.removeprefix("file:"))
+    return text
 
 
 def _places() -> dict[str, str]:

@@ -235,10 +235,13 @@ class Page:
         heads = run["head"].values.tolist() if sources == {GIVEN} else None
         try:
             now = identity.at_hand(
-                attrs["model"], dtype=made["dtype"], date=made.get("date", ""), heads=heads
+                paths.place(attrs["model"]),
+                dtype=made["dtype"],
+                date=made.get("date", ""),
+                heads=heads,
             )
         except (AuditError, KeyError, OSError) as error:
-            return False, f"{attrs['dataset']}: not compared ({error})."
+            return False, f"{attrs['dataset']}: not compared ({paths.shown(str(error))})."
         parts = identity.differences(attrs["fingerprint"], now)
         return bool(parts), against(attrs, parts, identity.versions())
 

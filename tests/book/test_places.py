@@ -27,6 +27,16 @@ def test_a_path_elsewhere_is_named_by_its_last_part():
     assert paths.public("/a/x") != paths.public("/b/x")
 
 
+def test_a_text_names_places_as_the_page_does(monkeypatch):
+    places = {"rm-1": "/home/anna/rm", "file:a-2.jsonl": "file:/home/anna/rm/a.jsonl"}
+    monkeypatch.setenv(paths.PLACES, json.dumps(places))
+    assert paths.place("rm-1") == "/home/anna/rm" and paths.place("other") == "other"
+    assert paths.shown("/home/anna/rm") == "rm-1"
+    found = "weights at /home/anna/rm/model.safetensors, not file:/home/anna/rm/a.jsonl"
+    assert paths.shown(found) == "weights at rm-1/model.safetensors, not file:a-2.jsonl"
+    assert paths.shown("no row 3 in /home/anna/rm/a.jsonl") == "no row 3 in a-2.jsonl"
+
+
 def test_pages_and_their_places_have_public_names(tmp_path):
     model, data = tmp_path / "rm", tmp_path / "pairs.jsonl"
     entry = {"name": f"file:{data}"}
