@@ -14,6 +14,8 @@ from pathlib import Path
 
 from lib.visible import visible
 
+MOST = 5_000  # characters of a part of a message
+
 
 class AuditError(Exception):
     """Something the user can mend.
@@ -26,10 +28,16 @@ class AuditError(Exception):
 
     def __init__(self, needed: str, found: str, remedy: str):
         self.needed, self.found, self.remedy = needed, found, remedy
-        super().__init__(visible(f"needed {needed}; found {found}. {remedy}"))
+        said = (text if len(text) <= MOST else f"{text[:MOST]}…" for text in map(str, self.fields))
+        super().__init__(visible("needed {}; found {}. {}".format(*said)))
+
+    @property
+    def fields(self) -> tuple[str, str, str]:
+        """Needed, found and remedy."""
+        return self.needed, self.found, self.remedy
 
     def __reduce__(self):
-        return type(self), (self.needed, self.found, self.remedy)
+        return type(self), self.fields
 
 
 class DataError(AuditError):

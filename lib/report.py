@@ -105,8 +105,10 @@ class Page:
             given = {
                 name: self.parameters.get(name) or None for name in ("device", "dtype", "date")
             }
-            self._model = load_model(paths.place(self.parameters["model"]), **given)
-            self._model.name = paths.shown(self._model.name)
+            name = self.parameters["model"]
+            self._model = load_model(paths.place(name), **given)
+            if paths.place(name) != name:
+                self._model.name = name
         return self._model
 
     @property

@@ -16,6 +16,11 @@ def test_a_message_says_needed_found_and_remedy():
     assert (error.needed, error.found, error.remedy) == ("a file", "a folder", "Name the file.")
 
 
+def test_a_message_is_no_flood():
+    error = DataError("a" * 10**7, "b", "c.")
+    assert str(error) == f"needed {'a' * 5000}…; found b. c." and len(error.needed) == 10**7
+
+
 @pytest.mark.parametrize(
     "kind", ["DataError", "ModelError", "StoreError", "ParameterError", "PageError"]
 )

@@ -10,7 +10,7 @@ import xarray as xr
 from lib.data.items import Items
 from lib.extraction import store as stores
 from lib.extraction.job import Job
-from lib.extraction.run import IDENTICAL, SCHEMA, by_reason, check
+from lib.extraction.run import IDENTICAL, SCHEMA, by_reason, check, texts
 from lib.extraction.shards import States
 
 
@@ -40,16 +40,16 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
         **{name: (SCHEMA[name][0], values) for name, values in states.taps.items()},
         "item_of_response": ("response", owner),
         "slot": ("response", items.responses["slot"].to_numpy(np.int64)),
-        "prompt_hash": ("item", items.prompts["prompt_hash"].to_numpy(np.str_)),
+        "prompt_hash": ("item", texts(items.prompts["prompt_hash"])),
         "n_prompt_tokens": ("item", n_prompt),
         "n_response_tokens": ("response", lengths - n_prompt[owner]),
         "n_chars": ("response", items.responses["text"].str.len().to_numpy(np.int64)),
         "better": ("comparison", row[table["better"]]),
         "worse": ("comparison", row[table["worse"]]),
-        "criterion": ("comparison", table["criterion"].to_numpy(np.str_)),
-        "subset": ("comparison", table["subset"].to_numpy(np.str_)),
-        "head_source": ("head", np.asarray([head.source for head in model.heads], np.str_)),
-        "head_concept": ("head", np.asarray([head.concept for head in model.heads], np.str_)),
+        "criterion": ("comparison", texts(table["criterion"])),
+        "subset": ("comparison", texts(table["subset"])),
+        "head_source": ("head", texts(head.source for head in model.heads)),
+        "head_concept": ("head", texts(head.concept for head in model.heads)),
     }
     if readout.final is not None:
         variables["final"] = ("response", readout.final)
@@ -61,8 +61,8 @@ def assemble(job: Job, states: States, manifest) -> xr.Dataset:
             variables,
             {
                 "response": row,
-                "head": np.asarray([head.name for head in model.heads], np.str_),
-                "item": items.prompts["item"].to_numpy(np.str_),
+                "head": texts(head.name for head in model.heads),
+                "item": texts(items.prompts["item"]),
             },
             {
                 "model": model.name,

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 
 from lib.errors import ParameterError, StoreError
 from lib.extraction import sealed
-from lib.extraction.run import COORDS, SCHEMA, STATES, check
+from lib.extraction.run import COORDS, SCHEMA, STATES, check, texts
 
 FORMAT = 2
 JSON, TENSORS = "run.json", "run.safetensors"
@@ -250,7 +250,7 @@ def _assemble(document: dict, tensors: dict[str, np.ndarray]) -> xr.Dataset:
     for name, (dims, kind, _) in SCHEMA.items():
         shape = tuple(sizes[dim] for dim in dims) if all(d in sizes for d in dims) else ()
         if name in strings:
-            variables[name] = (dims, np.asarray(strings[name], dtype=np.str_).reshape(shape))
+            variables[name] = (dims, texts(strings[name]).reshape(shape))
         elif f"{name}.rows" in tensors:
             values = np.full(shape, np.nan, np.float32)
             values[tensors[f"{name}.rows"]] = tensors[name]
@@ -259,7 +259,7 @@ def _assemble(document: dict, tensors: dict[str, np.ndarray]) -> xr.Dataset:
             values = tensors[name]
             variables[name] = (dims, values.astype(np.int64) if kind == "i" else values)
     coords = {
-        name: np.asarray(strings[name], np.str_) if kind == "U" else tensors[name].astype(np.int64)
+        name: texts(strings[name]) if kind == "U" else tensors[name].astype(np.int64)
         for name, kind in COORDS.items()
     }
     return xr.Dataset(variables, coords, document["attrs"])

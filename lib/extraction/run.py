@@ -135,6 +135,21 @@ def check(run: xr.Dataset) -> xr.Dataset:
     return run
 
 
+def texts(values: Iterable) -> np.ndarray:
+    """Names as a run holds them, at a fixed width.
+
+    Raises
+    ------
+    StoreError
+        For a NUL: there one at the end is none, so two names would be the same.
+    """
+    values = list(map(str, values))
+    bad = next((value for value in values if "\0" in value), None)
+    if bad is not None:
+        raise StoreError("names without a NUL in a run", f"{bad[:80]!r}", "Rename it.")
+    return np.asarray(values, np.str_)
+
+
 def comparisons(run: xr.Dataset) -> pd.DataFrame:
     """The run's comparisons as a table: item, better, worse, criterion, subset."""
     columns = ("better", "worse", "criterion", "subset")

@@ -30,6 +30,7 @@ from lib.extraction import (
 )
 from lib.extraction import forward as forwards
 from lib.extraction.job import prepare
+from lib.extraction.run import texts
 from lib.models.base import Readout
 from lib.models.prompt import PromptFormat
 from lib.planted import make_run
@@ -769,3 +770,10 @@ def test_a_gated_model_reads_both_states_and_keeps_its_gate(tiny_model, items, t
     owner = found["item_of_response"].values
     expected = (found["score"].values * gate[owner]).sum(axis=1)
     assert found["final"].values == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_nul_at_the_end_of_a_name_merges_no_two():
+    assert texts(["a", "b", 3]).tolist() == ["a", "b", "3"]
+    # In an array of fixed width "a" and "a\0" would be the same.
+    with pytest.raises(StoreError, match="NUL"):
+        texts(["a", "a\0"])
