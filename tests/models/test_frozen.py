@@ -100,6 +100,8 @@ def test_a_single_head_without_a_gate_is_the_final_score(tmp_path, count):
             [HEADS[0], {"name": "x" * 201, "source": "us"}],
             f"head 1 with a name of 201 characters, more than 200: '{'x' * 40}'…",
         ),
+        ([HEADS[0] | {"concept": "x" * 201}], "head 0 with a concept of 201 characters"),
+        ([HEADS[0] | {"concept": "wit\x1b[2J"}], "head 0 with concept 'wit\\x1b[2J', no printable"),
     ],
 )
 def test_malformed_heads_are_named(tmp_path, heads, found):
