@@ -66,6 +66,18 @@ def _published(row) -> str:
     )
 
 
+def made(origin: pd.DataFrame) -> str:
+    """When and by what the draws were computed, from ``lib.calibration.made``."""
+    first, last = origin["made"].min(), origin["made"].max()
+    when = f"on {first}" if first == last else f"from {first} to {last}"
+    versions = "; ".join(dict.fromkeys(origin["versions"]))
+    return (
+        f"Worlds were drawn and judged {when}, in {origin['seconds'].sum():,.0f} s, with "
+        f"{versions}. They are kept under a digest of all code that they depend on, and drawn "
+        "again when that changes."
+    )
+
+
 def answer(table: pd.DataFrame) -> str:
     """In short: how many checks meet their target, can't tell, and fail."""
     return calibration(table)[0]

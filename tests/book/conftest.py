@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from filelock import FileLock
 
 from lib import paths
 from lib.book import site as sites
@@ -20,10 +21,24 @@ HERE = ("file:", "data:", "blob:", "about:")
 
 
 @pytest.fixture(scope="session")
-def site() -> Path:
-    done = subprocess.run(
-        [sys.executable, "-m", "lib", "build"], cwd=paths.ROOT, capture_output=True, text=True
-    )
+def built():
+    """Builds this checkout's book; workers that run side by side take turns."""
+
+    def build() -> subprocess.CompletedProcess:
+        with FileLock(paths.lock("tests")):
+            return subprocess.run(
+                [sys.executable, "-m", "lib", "build"],
+                cwd=paths.ROOT,
+                capture_output=True,
+                text=True,
+            )
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def site(built) -> Path:
+    done = built()
     assert done.returncode == 0, done.stdout + done.stderr
     assert (paths.SITE / "index.html").as_uri() in done.stdout
     return paths.SITE

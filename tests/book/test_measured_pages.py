@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from lib import paths
-from lib.book import pages, plan
+from lib.book import pages, plan, steps
 
 
 def test_only_a_page_that_declares_measurements_reads_them():
@@ -20,10 +20,11 @@ def test_only_a_page_that_declares_measurements_reads_them():
     assert plan.PagePlan("calibration", "", shared=True).measurements == []
 
 
-def test_the_graph_of_files_has_them_as_inputs():
-    text = (paths.ROOT / "Snakefile").read_text(encoding="utf-8")
-    rule = text[text.index("rule page:") : text.index("rule book:")]
-    assert ".measurements" in rule[: rule.index("output:")]
+def test_the_graph_of_steps_has_them_as_inputs():
+    graph = steps.steps()
+    files = {f"bench/results/{path.name}" for path in (paths.ROOT / "bench/results").glob("*.json")}
+    assert files and files <= set(graph["page/speed"].given)
+    assert not files & set(graph["page/calibration"].given)
 
 
 @pytest.mark.slow

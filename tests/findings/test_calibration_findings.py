@@ -71,3 +71,12 @@ def test_glued_values_are_of_our_forms(table):
         "validity-false": "30.0%",
         "draws": "400",
     }
+
+
+def test_when_and_by_what_worlds_were_drawn_is_said():
+    origin = pd.DataFrame(
+        {"made": ["2026-01-02", "2026-01-05"], "seconds": [10.0, 2.5], "versions": ["a 1", "a 1"]}
+    )
+    said = findings.made(origin)
+    assert "from 2026-01-02 to 2026-01-05, in 12 s, with a 1." in said
+    assert "on 2026-01-02," in findings.made(origin.iloc[:1])
