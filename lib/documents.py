@@ -65,7 +65,8 @@ def read_bytes(
             held = os.fstat(number)
             if not stat.S_ISREG(held.st_mode):
                 raise refused("no regular file")
-            content = stream.read(limit + 1)
+            most = min(limit, held.st_size)
+            content = stream.read(most + 1)  # room for so many bytes is taken at once
     except FileNotFoundError:
         raise refused("no such file") from None
     except IsADirectoryError:
@@ -74,8 +75,8 @@ def read_bytes(
         raise refused(str(reason)) from None
     except OSError as reason:
         raise unreadable("file", path, reason, error) from None
-    if len(content) > limit:
-        raise refused(f"more than {limit:,} bytes")
+    if len(content) > most:
+        raise refused(f"more than {most:,} bytes" + ("" if most == limit else ", the size it had"))
     return content
 
 

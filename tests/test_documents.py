@@ -109,6 +109,11 @@ def test_a_pipe_a_folder_a_device_or_an_endless_file_is_refused_at_once(tmp_path
     assert time.monotonic() - began < 1
 
 
+def test_a_high_limit_takes_no_room_before_there_is_content(tmp_path):
+    (tmp_path / "file").write_bytes(b"short")
+    assert documents.read_bytes(tmp_path / "file", what="a file", limit=1 << 60) == b"short"
+
+
 def test_a_link_to_a_file_is_read(tmp_path):
     (tmp_path / "file").write_text('{"a": 1}')
     (tmp_path / "link").symlink_to(tmp_path / "file")

@@ -21,11 +21,14 @@ from typing import Any
 
 from lib import documents, paths
 from lib.atomic import replacing
+from lib.calibration.checks import COLUMNS
 from lib.errors import AuditError, DataError
 
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "xarray")
 LARGEST = 10_000_000  # bytes of a document
-FIELDS = {"rows": list, "made": str, "seconds": float}
+FIELDS = {"rows": list[dict[str, Any]], "made": str, "seconds": float}
+NUMBERS = ("rate", "low99", "high99", "at_least", "at_most")
+ROW = dict.fromkeys(COLUMNS, str) | dict.fromkeys(NUMBERS, float) | {"draws": int}
 
 
 def identity(module: str, draws: int, seed: int) -> dict[str, Any]:
@@ -89,9 +92,13 @@ def matches(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         found = documents.read_json(
             path, what="kept calibration", error=DataError, limit=LARGEST, fields=FIELDS
         )
+        for row in found.get("rows", ()):
+            documents.check_fields(row, ROW, what="a row", error=DataError)
     except AuditError:
         return None
-    return found if all(found.get(key) == value for key, value in wanted.items()) else None
+    whole = FIELDS.keys() <= found.keys() and all(ROW.keys() <= row.keys() for row in found["rows"])
+    same = all(found.get(key) == value for key, value in wanted.items())
+    return found if whole and same else None
 
 
 @cache

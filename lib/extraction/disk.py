@@ -18,12 +18,15 @@ import numpy as np
 import xarray as xr
 from safetensors import SafetensorError
 
+from lib import documents
 from lib.errors import ParameterError, StoreError
 from lib.extraction import sealed
-from lib.extraction.run import COORDS, SCHEMA, STATES, check, texts
+from lib.extraction.run import ATTRS, COORDS, SCHEMA, STATES, UNSCORED, check, texts
 
 FORMAT = 2
 JSON, TENSORS = "run.json", "run.safetensors"
+AGAIN = "Delete the folder and extract again."
+LARGEST = 1 << 30  # bytes of a run's labels: each item has some
 
 
 def check_states(states: int | None) -> None:
@@ -215,9 +218,11 @@ def load(folder: str | Path) -> xr.Dataset:
             "Make one: python -m lib extract --model MODEL --dataset DATASET --out FOLDER",
         )
     try:
-        content = (folder / JSON).read_bytes()
-        document = json.loads(content)
-    except (OSError, ValueError) as error:
+        content = documents.read_bytes(
+            folder / JSON, what="a run's labels", error=StoreError, limit=LARGEST
+        )
+        document = documents.parse_json(content)
+    except ValueError as error:
         raise _damaged(folder, error) from None
     found = document.get("format") if isinstance(document, dict) else None
     if found != FORMAT:
@@ -236,12 +241,14 @@ def load(folder: str | Path) -> xr.Dataset:
         run = _assemble(document, tensors)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise _damaged(folder, error) from None
+    told = {"what": f"the run in {folder}", "error": StoreError, "remedy": AGAIN}
+    documents.check_fields(run.attrs, ATTRS | UNSCORED, **told)
     return check(run)
 
 
 def _damaged(folder: Path, error: Exception | str) -> StoreError:
     found = f"no {error}" if isinstance(error, KeyError) else f"{error}"
-    return StoreError(f"a whole run in {folder}", found, "Delete the folder and extract again.")
+    return StoreError(f"a whole run in {folder}", found, AGAIN)
 
 
 def _assemble(document: dict, tensors: dict[str, np.ndarray]) -> xr.Dataset:

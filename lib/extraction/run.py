@@ -46,6 +46,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,18 +82,20 @@ SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {
 # Large: a run may be saved with those of some items only.
 STATES = ("hidden", "gate_hidden", "layer_hidden", "neuron_mean")
 COORDS = {"head": "U", "item": "U", "response": "i"}
-ATTRS = (
-    "model",
-    "dataset",
-    "items",
-    "fingerprint",
-    "dropped",
-    "missing",
-    "about",
-    "extraction",
-    "versions",
-    "template_example",
-)
+# name → type, as it is on disk
+ATTRS: dict[str, Any] = {
+    "model": str,
+    "dataset": str,
+    "items": str,
+    "fingerprint": dict[str, str],
+    "dropped": dict[str, int],
+    "missing": list[str],
+    "about": dict[str, str],
+    "extraction": dict[str, Any],
+    "versions": dict[str, str],
+    "template_example": str,
+}
+UNSCORED = {"unscored": dict[str, list[str]]}  # missing from older runs
 
 
 def check(run: xr.Dataset) -> xr.Dataset:

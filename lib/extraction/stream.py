@@ -18,7 +18,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ import numpy as np
 import xarray as xr
 from safetensors import safe_open
 
+from lib import documents
 from lib.atomic import replacing
 from lib.data.items import Items
 from lib.errors import DataError, StoreError
@@ -36,6 +37,7 @@ from lib.extraction.job import NothingToScoreError
 INDEX = "parts.json"
 JOINED = ("extraction", "versions", "about")
 PART = "part-{:05d}"
+NOTE = {"items": int, "responses": int, "dropped": dict[str, int]}
 OURS = re.compile(r"part-\d{5,}(\.json|\.states)?|parts\.json|\.stream\.lock|\.?part.*\.partial-.*")
 ON_DISK = tuple(name for name, (_, kind, _) in runs.SCHEMA.items() if kind == "f")
 
@@ -161,15 +163,14 @@ def _write(path: Path, document: dict) -> None:
         raise StoreError(f"room to write {path}", str(error), "Free some disk.") from None
 
 
-def _note(path: Path) -> dict[str, Any]:
-    try:
-        note = json.loads(path.read_text())
-        if not isinstance(note, dict):
-            raise ValueError("no object")
-    except (OSError, ValueError) as error:
-        raise StoreError(
-            f"a note of a part at {path}", str(error), "Delete it: the part is made again."
-        ) from None
+def _note(path: Path, fields: Mapping[str, Any] = NOTE) -> dict[str, Any]:
+    told = {"error": StoreError, "remedy": "Delete it: the part is made again."}
+    note = documents.read_json(
+        path, what="a note of a part", limit=disk.LARGEST, fields=fields | runs.UNSCORED, **told
+    )
+    absent = [name for name in fields if name not in note]
+    if absent:
+        raise StoreError(f"{absent[0]} in the note of a part at {path}", "none", told["remedy"])
     return note
 
 
@@ -204,7 +205,7 @@ def load(folder: str | Path) -> xr.Dataset:
         When a part is missing or damaged.
     """
     folder = Path(folder).resolve()  # what is read later is found from anywhere
-    count = _note(folder / INDEX).get("parts")
+    count = _note(folder / INDEX, {"parts": int})["parts"]
     small: dict[str, list[np.ndarray]] = {}
     pieces: dict[str, list[lazy.Piece]] = {}
     attrs: list[dict] = []
@@ -218,6 +219,7 @@ def load(folder: str | Path) -> xr.Dataset:
         unscored.append(note.get("unscored", {}))
         if note["items"]:
             run = disk.load(path)
+            _check_counts(note, run, path)
             attrs.append(run.attrs)
             # Rows of the whole set's responses, positions among the whole run's items.
             shift = {"response": rows, "better": rows, "worse": rows, "item_of_response": items}
@@ -240,11 +242,22 @@ def load(folder: str | Path) -> xr.Dataset:
     return runs.check(_whole(small, pieces, like, attrs, left_out))
 
 
-def _parts(folder: Path, count) -> Iterator[tuple[Path, dict[str, Any]]]:
-    if not isinstance(count, int) or count < 1:
+def _parts(folder: Path, count: int) -> Iterator[tuple[Path, dict[str, Any]]]:
+    if count < 1:
         raise StoreError(f"a number of parts in {folder / INDEX}", f"{count!r}", "Extract again.")
     for number in range(count):
         yield folder / PART.format(number), _note(folder / f"{PART.format(number)}.json")
+
+
+def _check_counts(note: Mapping[str, Any], run: xr.Dataset, path: Path) -> None:
+    """The positions of what follows are counted by the note: it must be of this part."""
+    last = int(run["response"].max())
+    if note["items"] != run.sizes["item"] or note["responses"] <= last:
+        raise StoreError(
+            f"a note of the {run.sizes['item']} items in {path}, and of a response {last}",
+            f"{note['items']} items, {note['responses']} responses",
+            "Delete it: the part is made again.",
+        )
 
 
 def _piece(path: Path, name: str, rows: int) -> lazy.Piece:

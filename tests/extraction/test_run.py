@@ -521,6 +521,24 @@ def test_a_document_that_lacks_a_part_is_an_error(saved, change):
         load_run(saved)
 
 
+@pytest.mark.parametrize(
+    ("attribute", "value", "place"),
+    [
+        ("dropped", {"empty": "3"}, "dropped.empty"),
+        ("dropped", [], "dropped"),
+        ("missing", None, "missing"),
+        ("fingerprint", {"heads": 7}, "fingerprint.heads"),
+        ("unscored", {"long": "12"}, "unscored.long"),
+        ("model", ["m"], "model"),
+    ],
+)
+def test_an_attribute_of_another_type_is_named(saved, attribute, value, place):
+    rewrite(saved, lambda document: document["attrs"].update({attribute: value}))
+    seal_again(saved)
+    with pytest.raises(StoreError, match=f"as {place} in the run in .*Delete the folder"):
+        load_run(saved)
+
+
 def test_tensors_of_another_run_are_an_error(saved, tmp_path):
     other = save_run(make_run(np.zeros((8, 2))), tmp_path / "other")
     (saved / "run.safetensors").write_bytes((other / "run.safetensors").read_bytes())

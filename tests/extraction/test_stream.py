@@ -128,6 +128,22 @@ def test_a_damaged_part_is_an_error(streamed):
         load_run(streamed)
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"responses": 1}, "1 responses"),  # else rows of the next part would be counted from it
+        ({"items": 4}, "4 items"),
+        ({"dropped": {"empty": "3"}}, "as dropped.empty in a note of a part"),
+        ({"items": None}, "as items in a note of a part"),
+    ],
+)
+def test_a_note_that_is_not_of_its_part_is_an_error(streamed, change, says):
+    path = streamed / "part-00001.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(StoreError, match=f"{says}.*Delete it"):
+        load_run(streamed)
+
+
 def test_a_piece_without_anything_to_score_is_counted(tiny_model, tmp_path):
     path = tmp_path / "pairs.jsonl"
     long = {"prompt": "long " * 200, "chosen": "a", "rejected": "b"}
