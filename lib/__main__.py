@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lib import hub
-from lib.errors import AuditError, ParameterError
+from lib.errors import AuditError, ParameterError, StoreError
 from lib.visible import console
 
 
@@ -21,6 +21,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return options.run(options) or 0
         except AuditError as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+        except OSError as error:
+            refused = StoreError("to read and write files", f"{error}", "Mend that.")
+            print(f"StoreError: {refused}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
             print("Stopped.", file=sys.stderr)
@@ -167,9 +171,13 @@ def _machine(command: argparse.ArgumentParser) -> None:
 
 
 def _fraction(text: str) -> tuple[int, int]:
+    from lib.book.plan import MOST_PARTS
+
     part, _, parts = text.partition("/")
     if not (part.isdecimal() and parts.isdecimal()):
         raise argparse.ArgumentTypeError(f"needed I/N, such as 0/4; found {text!r}")
+    if not 0 < int(parts) <= MOST_PARTS:
+        raise argparse.ArgumentTypeError(f"needed 1 to {MOST_PARTS:,} parts; found {parts[:20]}")
     return int(part), int(parts)
 
 

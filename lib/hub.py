@@ -236,8 +236,8 @@ def said(error: Exception) -> str:
 
 
 def _public(text: str) -> str:
-    text = re.sub(r"(\w+://)[^/\s@]*@", r"\1", text)
-    text = re.sub(r"(\w+://[^\s?]*)\?\S*", r"\1", text)
+    text = re.sub(r"\b(\w+://)[^/\s@]*@", r"\1", text)
+    text = re.sub(r"\b(\w+://[^\s?]*)\?\S*", r"\1", text)
     return re.sub(r"\bhf_[A-Za-z0-9]{6,}", "hf_…", text)
 
 

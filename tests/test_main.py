@@ -207,3 +207,18 @@ def test_a_run_of_hours_is_not_started_unasked(tmp_path, monkeypatch, capsys, ti
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
     assert main.main([*words, "--yes"]) == 0
     assert (tmp_path / "run" / "run.json").is_file()
+
+
+@pytest.mark.parametrize("part", ["0/0", "0/99999999999999999999", f"0/{'9' * 5000}"])
+def test_a_run_has_a_bounded_number_of_parts(part, capsys):
+    words = ["extract", "--model", "smol-armo", "--dataset", "stimuli/controlled"]
+    with pytest.raises(SystemExit):
+        main.main([*words, "--part", part])
+    assert "--part" in capsys.readouterr().err
+
+
+def test_what_the_system_refuses_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main.main(["calibrate", "--draws", "1", "--out", str(tmp_path / "file")]) == 1
+    said = capsys.readouterr().err
+    assert "StoreError: needed to read and write files; found" in said and "Traceback" not in said

@@ -13,7 +13,7 @@ from collections import Counter
 
 WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
 TOKEN = re.compile(r"\w+|[^\w\s]")
-SENTENCE_END = re.compile(r"[.!?]+(?=[\s\"'”’)\]]|$)|\n+")
+SENTENCE_END = re.compile(r"(?<![.!?])[.!?]+(?=[\s\"'”’)\]]|$)|\n+")
 VOWELS = re.compile(r"[aeiouy]+")
 # A last e, or that of -ed, makes no syllable; after a consonant the e of -le does (ta-ble).
 SILENT_E = re.compile(r"(?:[^eyl]e|[aeiouy]le|[^aeioutdy]ed)$")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -149,3 +150,9 @@ def test_no_text_breaks_a_measure_and_counts_add_up(first, second):
     assert measures.n_sentences(both) >= 1
     assert measures.is_refusal(both) in (True, False)
     assert math.isnan(measures.flesch(both)) == (not measures.words(both))
+
+
+def test_a_long_run_of_marks_takes_no_longer_than_its_length():
+    started = time.process_time()
+    assert measures.n_sentences("One" + "." * 100_000 + "a Two... Three?! Four.") == 3
+    assert time.process_time() - started < 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,10 @@ def test_a_pinned_download_of_the_wrong_bytes_stops_llmbar(hub):
 def test_the_pins_are_those_of_the_published_files(shared_data, part):
     content = (shared_data / "llmbar" / f"{part}.json").read_bytes()
     assert hashlib.sha256(content).hexdigest() == llmbar.SHA256[part]
+
+
+def test_what_a_server_says_is_cleaned_in_time_that_grows_with_it():
+    started = time.process_time()
+    assert client._public("a" * 200_000) == "a" * 200_000
+    assert time.process_time() - started < 2
+    assert client._public("at https://anna:secret@h/x?sig=1 now") == "at https://h/x now"
