@@ -131,6 +131,94 @@
     chart.element.dataset.state = "failed";
   }
 
+  /* Pages and a filter for a long table; its rows are packed beside it (lib/report.py). */
+  async function pageTable(place) {
+    const packed = place.querySelector("script.table-rows").textContent;
+    const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const columns = JSON.parse(await new Response(stream).text());
+    const size = Number(place.dataset.size);
+    const body = place.querySelector("tbody");
+    const status = place.querySelector(".table-status");
+    const every = columns[0].rows.map((_, row) => row);
+    let rows = every;
+    let first = 0;
+
+    function cell(column, row) {
+      const text = column.texts[column.rows[row]];
+      const made = document.createElement("td");
+      if (column.number) made.className = "number";
+      const inner = document.createElement(column.chip ? "span" : "bdi");
+      if (column.chip && text !== "–") {
+        const kind = text.toLowerCase().replace(/[^a-z]+/g, "-").replace(/^-|-$/g, "");
+        inner.className = `verdict verdict-${kind}`;
+      }
+      inner.textContent = text;
+      made.append(inner);
+      return made;
+    }
+
+    function show() {
+      const last = Math.min(first + size, rows.length);
+      body.replaceChildren(
+        ...rows.slice(first, last).map((row) => {
+          const made = document.createElement("tr");
+          made.append(...columns.map((column) => cell(column, row)));
+          return made;
+        }),
+      );
+      const found = rows.length === every.length ? "" : " found";
+      status.textContent = rows.length
+        ? `Rows ${first + 1} to ${last} of ${rows.length}${found}.`
+        : "No row is found.";
+      back.disabled = first === 0;
+      on.disabled = last >= rows.length;
+    }
+
+    function filter() {
+      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const hits = words.map((word) =>
+        columns.map((column) => column.texts.map((text) => text.toLowerCase().includes(word))),
+      );
+      rows = every.filter((row) =>
+        hits.every((hit) => columns.some((column, k) => hit[k][column.rows[row]])),
+      );
+      first = 0;
+      show();
+    }
+
+    function button(label, by) {
+      const made = document.createElement("button");
+      made.type = "button";
+      made.textContent = label;
+      made.addEventListener("click", () => {
+        first = Math.max(0, first + by);
+        show();
+      });
+      return made;
+    }
+
+    const search = document.createElement("input");
+    search.type = "search";
+    search.placeholder = "Filter rows by words";
+    search.setAttribute("aria-label", "Filter rows by words");
+    search.addEventListener("input", filter);
+    const back = button("Previous", -size);
+    const on = button("Next", size);
+    const controls = document.createElement("div");
+    controls.className = "chart-controls";
+    controls.append(search, back, on);
+    status.setAttribute("aria-live", "polite");
+    status.before(controls);
+    show();
+  }
+
+  function pageTables() {
+    for (const place of document.querySelectorAll(".table-paged")) {
+      pageTable(place).catch((error) => console.error("a table has no pages", error));
+    }
+  }
+
   function refreshAll() {
     charts.forEach(refresh);
   }
@@ -142,6 +230,7 @@
     });
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refreshAll);
     resolveLinks();
+    pageTables();
     const waiting = window.rewardCharts || [];
     window.rewardCharts = { push: (entry) => rewardChart(entry[0], entry[1]) };
     waiting.forEach((entry) => rewardChart(entry[0], entry[1]));

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import Chart, inline, menu, plain, require
+from lib.charts.render import A_PAGE, Chart, inline, menu, pages, plain, require
 
 STEP, NARROW_STEP = 28, 46  # px of a row
 RIGHT = 64
@@ -42,7 +42,7 @@ def intervals(
     rows
         ``name``, ``group``, ``value``, ``low``, ``high``, ``note``, and ``tone`` (``better``,
         ``worse`` or ``baseline``, the ink of the row) where rows differ. Names keep their
-        order of appearance in every group.
+        order of appearance in every group; more than 60 come in pages of 40.
     title
         Of the axis.
     reference
@@ -75,9 +75,12 @@ def intervals(
             **({"beside": rows["beside"].astype(float).round(5)} if beside else {}),
         }
     ).replace([np.inf, -np.inf], np.nan)
-    order = list(range(len(names)))
+    turned = pages(len(names))
+    if turned:
+        drawn = drawn.assign(page=drawn["row"] // A_PAGE, row=drawn["row"] % A_PAGE)
+    order = list(range(A_PAGE if turned else len(names)))
     return Chart(
-        _layers(drawn, order, groups, title, reference, domain, beside),
+        _layers(drawn, order, groups, title, reference, domain, beside, turned),
         alternative=_in_words(rows[rows["group"] == groups[0]], groups, what, beside),
         data=data,
         name=name,
@@ -86,7 +89,7 @@ def intervals(
     )
 
 
-def _layers(drawn, order, groups, title, reference, domain, beside) -> alt.TopLevelMixin:
+def _layers(drawn, order, groups, title, reference, domain, beside, turned) -> alt.TopLevelMixin:
     gutter = int(min(270, max(110, 7.2 * drawn["name"].map(len).max() + 16)))
     shown = drawn[["value", "low", "high", *(["beside"] if beside else [])]].to_numpy(float)
     shown = shown[np.isfinite(shown)]
@@ -152,16 +155,18 @@ def _layers(drawn, order, groups, title, reference, domain, beside) -> alt.TopLe
             ],
         ),
     ]
+    turning = [menu("page", "Rows", turned)] if turned else []
+    on_page = " && datum.page === page" if turned else ""
     return (
         alt.layer(*layers, data=inline(drawn))
-        .transform_filter("datum.group === group")
+        .transform_filter(f"datum.group === group{on_page}")
         .transform_calculate(
             number="isValid(datum.value) ? format(datum.value, '.3f') : '–'",
             interval="isValid(datum.low) ? format(datum.low, '.3f') + ' to ' + "
             "format(datum.high, '.3f') : '–'",
             **({"compared": _COMPARED} if beside else {}),
         )
-        .add_params(*theme.parameters(), menu("group", "Subset", groups))
+        .add_params(*theme.parameters(), menu("group", "Subset", groups), *turning)
         .properties(
             width="container",
             height=STEP * len(order),

@@ -8,7 +8,9 @@ nothing of them reaches a page unescaped.
 
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
 import hashlib
 import html
 import io
@@ -27,6 +29,9 @@ from lib.errors import DataError
 from lib.visible import visible
 
 LONGEST = 120
+A_PAGE, ROWS = 40, 60  # rows of a page of a chart that has more than so many
+DRAWN = 4000  # records that a chart holds
+LARGE = 200_000  # characters of CSV from which the link holds it compressed
 
 _rendered: Counter[str] = Counter()
 
@@ -85,13 +90,15 @@ class Chart:
         identifier = f"chart-{digest}{repeat}"
         alternative = html.escape(plain(self.alternative, longest=4000))
         caption = html.escape(plain(self.caption, longest=2000))
-        file = html.escape(f"{self.name}.csv")
+        link = csv_link(self.data)
+        packed = ".gz" if link.startswith("data:application/gzip") else ""
+        file = html.escape(f"{self.name}.csv{packed}")
         return (
             '<figure class="chart mathjax_ignore tex2jax_ignore">'
             f'<div class="chart-view" id="{identifier}" style="--height:{self.height}px">'
             f'<p class="chart-alternative">{alternative}</p></div>'
             f'<figcaption><span class="chart-caption">{caption}</span> '
-            f'<a class="chart-data" download="{file}" href="{csv_link(self.data)}">'
+            f'<a class="chart-data" download="{file}" href="{link}">'
             "Data (CSV)</a></figcaption></figure>"
             "<script>(window.rewardCharts=window.rewardCharts||[])"
             f'.push(["{identifier}",{spec}]);</script>'
@@ -134,10 +141,14 @@ def script_json(value: Any) -> str:
 def csv_link(frame: pd.DataFrame) -> str:
     """A table as a ``data:`` link to CSV, ready for an attribute.
 
-    Names that a spreadsheet would take for a formula get a leading apostrophe.
+    Names that a spreadsheet would take for a formula get a leading apostrophe. A long one is
+    compressed.
     """
     safe = frame.apply(lambda column: column.map(_cell))
     text = safe.to_csv(index=False, float_format="%.9g", lineterminator="\n")
+    if len(text) > LARGE:
+        packed = gzip.compress(text.encode(), mtime=0)
+        return "data:application/gzip;base64," + base64.b64encode(packed).decode()
     return "data:text/csv;charset=utf-8," + quote(text, safe=",.-_~*:;/()[]|=")
 
 
@@ -200,6 +211,13 @@ def menu(name: str, title: str, choices: Sequence[str], start: int = 0) -> alt.P
     labels = [plain(choice) for choice in choices]
     bind = alt.binding_select(options=list(range(len(choices))), labels=labels, name=title)
     return alt.param(name=name, value=start, bind=bind)
+
+
+def pages(rows: int) -> list[str]:
+    """Choices of a menu that turns the pages of a chart of so many rows; of one page, none."""
+    if rows <= ROWS:
+        return []
+    return [f"{k + 1} to {min(k + A_PAGE, rows)}" for k in range(0, rows, A_PAGE)]
 
 
 def require(table: pd.DataFrame, columns: Iterable[str], what: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import Chart, inline, menu, plain, require
+from lib.charts.render import A_PAGE, DRAWN, Chart, inline, menu, pages, plain, require
 from lib.errors import DataError
 from lib.stats.winrates import ALL, CHANCE, STRONG, distinct
 
@@ -46,6 +46,9 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame | None = None) -> Char
     -----
     Heads keep one order in all subsets, by their win rate on ``"all"``, so that a change of
     subset shows who moved. Nothing is computed here: every number stands in the tables.
+
+    More than 60 heads come in pages of 40 in that order. More than 4,000 rows aren't drawn: of
+    the subsets those with most comparisons are, as many as fit, and the caption says so.
     """
     require(table, COLUMNS, "win rates")
     odd = sorted(set(map(str, table["verdict"])) - set(theme.VERDICTS))
@@ -55,16 +58,21 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame | None = None) -> Char
             repr(odd[0]),
             "Give the table as lib.stats.validity returns it.",
         )
-    subsets = _subsets(table)
+    found = _subsets(table)
+    subsets = _largest(table, found)
     rows = _rows(table, baselines, subsets)
     order = sorted(set(map(int, rows["row"])))
     overall = table[table["subset"] == subsets[0]]
+    left, data = "", _download(table, baselines)
+    if len(subsets) < len(found):
+        left = f" Of {len(found)} subsets those {len(subsets)} with most comparisons are drawn."
+        data = data[data["subset"].isin(subsets)]
     return Chart(
-        _forest(rows, order, subsets),
+        _forest(rows, order, subsets, pages(table["head"].nunique())),
         alternative=_in_words(overall, subsets),
-        data=_download(table, baselines),
+        data=data,
         name="validity",
-        caption=CAPTION,
+        caption=CAPTION + left,
         height=STEP * len(order) + 80,
     )
 
@@ -73,6 +81,16 @@ def _subsets(table: pd.DataFrame) -> list[str]:
     """Subsets in order, "all" first; a part of all rows repeats "all" and is left out."""
     found = dict.fromkeys(distinct(table)["subset"])
     return sorted(found, key=lambda name: name != ALL)
+
+
+def _largest(table: pd.DataFrame, subsets: list[str]) -> list[str]:
+    """The first subset, and of the others those with most comparisons, as many as are drawn."""
+    room = max(1, DRAWN // table["head"].nunique())
+    if len(subsets) <= room:
+        return subsets
+    size = table.groupby("subset", sort=False)["n"].max()
+    kept = sorted(subsets[1:], key=lambda name: -size[name])[: room - 1]
+    return [subsets[0], *(name for name in subsets[1:] if name in set(kept))]
 
 
 def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str]) -> pd.DataFrame:
@@ -84,16 +102,21 @@ def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str
     heads = list(dict.fromkeys([*first["head"], *table["head"]]))
     drawn = table.loc[table["subset"].isin(subsets)].reindex(columns=[*COLUMNS, "length"])
     drawn = drawn.rename(columns={"head": "name", "p_adjusted": "p", "win_rate": "rate"})
-    drawn = drawn.assign(kind="head", row=drawn["name"].map(heads.index))
+    place = {head: k for k, head in enumerate(heads)}
+    drawn = drawn.assign(kind="head", row=drawn["name"].map(place))
+    paged = ["page"] if pages(len(heads)) else []
+    if paged:
+        drawn = drawn.assign(page=drawn["row"] // A_PAGE, row=drawn["row"] % A_PAGE)
+    below_heads = A_PAGE if paged else len(heads)
     if baselines is not None:
         require(baselines, BASELINE_COLUMNS, "baselines")
         below = baselines.loc[baselines["subset"].isin(subsets), list(BASELINE_COLUMNS)].rename(
             columns={"baseline": "name", "win_rate": "rate"}
         )
         names = list(dict.fromkeys(below["name"]))
-        offset = len(heads) + 1
+        offset = below_heads + 1
         below = below.assign(kind="baseline", row=below["name"].map(names.index) + offset)
-        title = {"kind": "title", "name": "For comparison", "row": len(heads)}
+        title = {"kind": "title", "name": "For comparison", "row": below_heads}
         drawn = pd.concat([drawn, pd.DataFrame([title]), below], ignore_index=True)
     drawn["subset"] = drawn["subset"].map(number)
     for column in ("name", "note", "length"):
@@ -101,10 +124,11 @@ def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str
     shown = ["rate", "low", "high", "p", "mde"]
     drawn[shown] = drawn[shown].astype(float).round(5)
     counted = ["n", "wins", "ties", "losses"]
-    return drawn[["row", "kind", "name", "subset", *counted, *shown, "verdict", "note", "length"]]
+    columns = ["row", "kind", "name", "subset", *counted, *shown, "verdict", "note", "length"]
+    return drawn[[*columns, *paged]]
 
 
-def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str]) -> alt.TopLevelMixin:
+def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str], turned: list[str]):
     gutter = int(min(250, max(110, 7.2 * rows["name"].map(len).max() + 16)))
     heads = alt.Chart().transform_filter("datum.kind === 'head'")
     others = alt.Chart().transform_filter("datum.kind === 'baseline'")
@@ -114,12 +138,14 @@ def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str]) -> alt.Top
         *_words(heads, others, gutter),
         *_touch(heads, others, bool(rows["length"].ne("").any())),
     ]
+    turning = [menu("page", "Heads, by win rate", turned)] if turned else []
+    on_page = " && (datum.kind !== 'head' || datum.page === page)" if turned else ""
     return (
         alt.layer(*layers, data=inline(rows))
         # a title has no subset: it belongs to all
-        .transform_filter("datum.kind === 'title' || datum.subset === subset")
+        .transform_filter(f"datum.kind === 'title' || datum.subset === subset{on_page}")
         .transform_calculate(**_TEXTS)
-        .add_params(*theme.parameters(), menu("subset", "Subset", subsets))
+        .add_params(*theme.parameters(), menu("subset", "Subset", subsets), *turning)
         .properties(
             width="container",
             height=STEP * len(order),
