@@ -1,8 +1,12 @@
 """Pages check their own parameters and show hostile text as itself."""
 
+import base64
+import gzip
 import json
+import re
 
 import nbformat
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -338,3 +342,33 @@ def test_a_fingerprint_is_remembered_until_a_file_is_another(audited, monkeypatc
     os.utime(weights, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert identity.differences(first, identity.at_hand(str(folder))) in (["weights"], ["heads"])
     assert len(asked) == 2
+
+
+def unpacked(markup):
+    text = re.search(r'class="table-rows">([^<]*)<', markup).group(1)
+    columns = json.loads(gzip.decompress(base64.b64decode(text)))
+    return pd.DataFrame({c["name"]: [c["texts"][row] for row in c["rows"]] for c in columns})
+
+
+def test_a_long_table_shows_a_page_and_packs_every_row_as_it_would_be_shown():
+    n = 1204
+    frame = pd.DataFrame({"head": [f"<b>{i}" for i in range(n)], "p": np.linspace(0, 1, n)})
+    frame.loc[3, "p"] = np.nan
+    markup = report.table(frame, {"p": ".2f"}).markup
+    assert markup.count("<tr>") == 1 + 50 and "<b>" not in markup
+    assert "Table of 1204 rows" in markup and "rows are on this page" not in markup
+    rows = unpacked(markup)
+    assert rows["head"].tolist() == frame["head"].tolist()
+    assert rows["p"].tolist() == ["–" if i == 3 else f"{i / 1203:.2f}" for i in range(n)]
+    short = report.table(frame.head(1000), {"p": ".2f"}).markup
+    assert short.count("<tr>") == 1001 and "table-paged" not in short
+
+
+def test_a_table_of_any_length_has_a_bounded_size_and_says_what_is_left_out():
+    n = 60_000
+    frame = pd.DataFrame({"a": np.random.default_rng(0).random(n), "row": np.arange(n)})
+    markup = report.table(frame).markup
+    assert len(markup) < report.PACKED + 20_000
+    rows = unpacked(markup)
+    assert rows["row"].tolist() == [str(i) for i in range(len(rows))]
+    assert f"The first {len(rows)} of 60000 rows are on this page" in markup

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
 import io
 import itertools
 import json
@@ -666,3 +668,53 @@ def test_the_forest_says_in_words_and_on_touch_which_head_is_length():
     first, second = chart.alternative.split("; ")
     assert first.endswith("(as the longer response)") and "(" not in second
     assert "beside length" in json.dumps(chart.spec)
+
+
+# ---- Many heads, many subsets ----
+
+
+def many(heads: int, subsets: int) -> pd.DataFrame:
+    parts = {"all": 9999} | {f"s{k}": 10 + k for k in range(subsets)}
+    names = [f"h{k}" for k in range(heads)]
+    rate = np.linspace(0.9, 0.2, heads)
+    return pd.concat(
+        [
+            table_of(head=names, subset=part, n=n, win_rate=pd.Series(rate), verdict="tracks")
+            for part, n in parts.items()
+        ],
+        ignore_index=True,
+    )
+
+
+def test_many_heads_come_in_pages_of_one_height():
+    table = many(100, 2)
+    chart = charts.validity(table)
+    rows = drawn(chart)
+    overall = rows[rows["subset"] == 0]
+    assert overall["page"].tolist() == [0] * 40 + [1] * 40 + [2] * 20
+    assert overall["row"].tolist() == [*range(40), *range(40), *range(20)]
+    turned = [p["bind"]["labels"] for p in chart.spec["params"] if p["name"] == "page"]
+    assert turned == [["1 to 40", "41 to 80", "81 to 100"]]
+    assert chart.spec["height"] < 1300 and len(rows) == len(table)
+    assert "page" not in drawn(charts.validity(many(60, 2)))
+
+
+def test_of_too_many_subsets_the_largest_are_drawn_and_the_caption_says_so():
+    chart = charts.validity(many(500, 30))
+    (labels,) = [p["bind"]["labels"] for p in chart.spec["params"] if p["name"] == "subset"]
+    assert labels == ["all", *(f"s{k}" for k in range(23, 30))]
+    assert "Of 31 subsets those 8 with most comparisons are drawn." in chart.caption
+    assert len(drawn(chart)) == 4000 == len(chart.data)
+    assert len(chart.html()) < 700_000
+
+
+def test_long_data_are_a_compressed_link():
+    table = many(100, 39)
+    link = re.search(
+        r'download="(\S+)" href="data:application/gzip;base64,([^"]*)"',
+        charts.validity(table).html(),
+    )
+    assert link.group(1) == "validity.csv.gz"
+    rows = pd.read_csv(io.BytesIO(gzip.decompress(base64.b64decode(link.group(2)))))
+    assert rows["head"].tolist() == table["head"].tolist()
+    assert rows["win_rate"].to_numpy() == pytest.approx(table["win_rate"])
