@@ -31,7 +31,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -362,7 +362,11 @@ def _parts(folder: Path) -> Surface:
     def read(content: bytes) -> None:
         try:
             whole = dict(json.loads(content))
-        except (ValueError, TypeError):  # no two documents; of one damaged, other surfaces tell
+        except (
+            ValueError,
+            TypeError,
+            RecursionError,
+        ):  # no two documents; of one damaged, other surfaces tell
             return
         for name, file in (("index", stream.INDEX), ("note", "part-00000.json")):
             (folder / "run" / file).write_text(json.dumps(whole.get(name)))
@@ -549,6 +553,61 @@ def _calibration(folder: Path) -> Surface:
         of(table.assign(analysis="geometry"), "geometry")
 
     return Surface(documents(document), read)
+
+
+@surface("record")
+def _record(folder: Path) -> Surface:
+    from lib.book import status
+
+    page = folder / "m" / "data.ipynb"
+    page.parent.mkdir()
+    page.write_text("{}")
+    rows = {"Model": "m", "Extracted with": "torch 2", "Machine": "x86", "Seed": "0",
+            "Commit": "0a1b2c3", "Run time": "3.2 s", "Made by": "papermill"}  # fmt: skip
+    runs = [{"model": "m", "dataset": "xstest", "items": "def456"}]
+    path = status.record("data", rows, page.parent, runs, ["validity"])
+    document = json.loads(path.read_text())
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        assert all(Path(name).name == name for name in status.tables(page))
+        found = status.read(folder)
+        status.takeaways(found)
+        status.shared(found)
+
+    return Surface(documents(document), read)
+
+
+@surface("receipt")
+def _receipt(folder: Path) -> Surface:
+    from unittest import mock
+
+    from lib import paths
+    from lib.book import steps
+
+    place = folder / steps.RECEIPTS
+    place.joinpath("page").mkdir(parents=True)
+    (folder / "made").write_text("made")
+    step = steps.Step("page", "one", (), ("given",), lambda: ["word"], lambda: ["made"])
+    with mock.patch.object(paths, "ROOT", folder):
+        digest = steps._digest(step, steps.Digests(), {})
+        made = {"made": steps.Digests().of("made")}
+    held = (folder / "made").stat()
+    about = [held.st_size, held.st_mtime_ns, held.st_ctime_ns, held.st_ino]
+    known = {"digests": {"made": [*about, made["made"]]}}
+    document = known | {"receipt": {"digest": digest, "made": made}}
+
+    def read(content: bytes) -> None:
+        (place / "page" / "one.json").write_bytes(content)
+        (place / "digests.json").write_bytes(content)
+        with suppress(ValueError, TypeError, AttributeError, RecursionError):
+            whole = json.loads(content)
+            for name, file in (("receipt", "page/one.json"), ("digests", "digests.json")):
+                (place / file).write_text(json.dumps(whole.get(name)))
+        with mock.patch.object(paths, "ROOT", folder):
+            assert steps.stale({"page/one": step}) in ([], [step])
+
+    return Surface(mutated(document).map(encoded), read)
 
 
 # ---- Running ----

@@ -28,6 +28,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from lib import documents
 from lib.atomic import replacing
 from lib.errors import PageError
 from lib.findings import words
@@ -36,6 +37,7 @@ SAVED = re.compile(r"""\bpage\.save\([^\n]*?,\s*"([\w-]+)"\s*\)""")
 SUFFIX = ".provenance.json"
 OWN = "status"  # the page that shows the others
 COLUMNS = {"Seed": "seed", "Commit": "commit", "Machine": "machine", "Made by": "command"}
+RECORD = {"model": str, "data": list[dict[str, str]], "rows": dict[str, str], "tables": list[str]}
 MOST = 5  # pages without a record that are named
 VERSIONS = ("Extracted with", "Page made with")
 
@@ -102,19 +104,23 @@ def tables(page: str | Path) -> list[str]:
 
     As its record tells; where that is missing or from before records did, as its cells do.
     """
-    path = Path(page).with_name(Path(page).stem + SUFFIX)
     try:
-        names = json.loads(path.read_text(encoding="utf-8"))["tables"]
-        return [name for name in names if Path(name).name == name]
-    except (OSError, KeyError, ValueError, TypeError):
+        names = _kept(Path(page).with_name(Path(page).stem + SUFFIX))["tables"]
+    except (PageError, KeyError):
         return _saved(Path(page))
+    return [name for name in names if name and Path(name).name == name and name.isprintable()]
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    told = {"error": PageError, "remedy": "Make that page again."}
+    return documents.read_json(path, what="a record", fields=RECORD, **told)
 
 
 def _saved(page: Path) -> list[str]:
     try:
         cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
         source = "\n".join("".join(cell["source"]) for cell in cells)
-    except (OSError, KeyError, ValueError, TypeError):
+    except (OSError, KeyError, ValueError, TypeError, RecursionError):
         return []
     return list(dict.fromkeys(SAVED.findall(source)))
 
@@ -180,15 +186,13 @@ def _row(results: Path, page: Path) -> dict[str, Any]:
             | dict.fromkeys(("model", "data", *COLUMNS.values(), "versions"), "")
             | {"seconds": float("nan")}
         )
+    kept = _kept(path)
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        rows = dict(kept["rows"].items())
+        rows = kept["rows"]
         data = "; ".join(f"{one['dataset']} ({one['fingerprint']})" for one in kept["data"])
         row |= {"model": kept["model"], "data": data}
-    except (AttributeError, ValueError, KeyError, TypeError) as error:
-        raise PageError(
-            f"a record at {path}", f"{type(error).__name__}: {error}", "Make that page again."
-        ) from None
+    except KeyError as error:
+        raise PageError(f"a record at {path}", f"no {error}", "Make that page again.") from None
     row |= {column: rows.get(label, "") for label, column in COLUMNS.items()}
     row["versions"] = "; ".join(rows[label] for label in VERSIONS if label in rows)
     row["seconds"] = _seconds(rows.get("Run time", ""))

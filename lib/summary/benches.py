@@ -56,7 +56,6 @@ empty where nothing was measured; ``device``; ``measure``, the column that ``fou
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -64,7 +63,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lib import paths
+from lib import documents, paths
 from lib.errors import DataError
 
 WAYS = (
@@ -443,7 +442,7 @@ def _documents(folder: str | Path) -> list[tuple[Path, dict[str, Any]]]:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        held = documents.parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise _unlike("JSON", error, path) from None
     if not isinstance(held, dict):
