@@ -718,3 +718,16 @@ def test_long_data_are_a_compressed_link():
     rows = pd.read_csv(io.BytesIO(gzip.decompress(base64.b64decode(link.group(2)))))
     assert rows["head"].tolist() == table["head"].tolist()
     assert rows["win_rate"].to_numpy() == pytest.approx(table["win_rate"])
+
+
+def test_many_intervals_come_in_pages():
+    from lib.charts.intervals import intervals
+
+    rows = pd.DataFrame({"name": [f"r{k}" for k in range(61)], "group": "all", "note": ""})
+    rows = rows.assign(value=0.5, low=0.4, high=0.6)
+    given = {"title": "t", "reference": 0.5, "data": rows, "name": "n", "caption": "", "what": "w"}
+    spec = intervals(rows, **given).spec
+    (text,) = [t for t in spec["datasets"].values() if str(t).startswith("row,")]
+    data = pd.read_csv(io.StringIO(text))
+    assert data["page"].tolist() == [0] * 40 + [1] * 21 and data["row"].max() == 39
+    assert spec["height"] == intervals(rows.head(40), **given).spec["height"]
