@@ -90,9 +90,8 @@ class Small:
         return (self.root / "book/_build/html/book/results" / f"{name}.html").read_text()
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    root = tmp_path_factory.mktemp("small") / "book"
+def make(root):
+    """A checkout with two pages, built."""
     for name in ("book", "notebooks"):
         (root / name).mkdir(parents=True)
     library = root.with_name("lib")
@@ -109,7 +108,12 @@ def template(tmp_path_factory):
     small.audit("one", "two")
     small.built()
     assert "the first" in small.page("one")
-    return root
+    return small
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("small") / "book").root
 
 
 @pytest.fixture

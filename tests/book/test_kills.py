@@ -1,0 +1,55 @@
+"""Builds that are killed at any moment, or run side by side, leave a whole site and the right one."""
+
+import importlib.util
+import sys
+import threading
+
+import pytest
+
+from lib import paths
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def kills():
+    spec = importlib.util.spec_from_file_location("bench_kills", paths.ROOT / "bench" / "kills.py")
+    module = sys.modules["bench_kills"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def small(kills, tmp_path_factory):
+    return kills.steady().make(tmp_path_factory.mktemp("killed") / "book")
+
+
+def test_kills_of_every_way_leave_a_whole_site_and_the_next_build_is_right(kills, small):
+    """Each way once; twice as many: ``python bench/kills.py``."""
+    found = kills.run(small, len(kills.WAYS), seed=0)
+    assert sum(found.values()) == 10
+
+
+@pytest.mark.parametrize(("command", "word"), [("build", "plums"), ("site", "grapes")])
+def test_of_two_at_once_one_is_refused_and_the_site_is_right(kills, small, command, word):
+    kills.write(small, word)
+    site = small.root / "book" / "_build" / "html"
+    done = {}
+
+    def run(name, which):
+        done[name] = small.build(which)
+
+    with kills.reading(site) as told:
+        pair = [threading.Thread(target=run, args=each) for each in ((0, "build"), (1, command))]
+        for thread in pair:
+            thread.start()
+        for thread in pair:
+            thread.join()
+        codes = sorted(code for code, _, _ in done.values())
+        refused = [err for code, _, err in done.values() if code]
+        assert codes == [0, 1], done
+        assert "one build of this checkout at a time" in refused[0]
+        kills.again(small)
+    assert not told["missed"], told["missed"][:5]
+    assert word in small.page("one")
+    assert word in small.page("two")
