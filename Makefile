@@ -12,7 +12,7 @@ GIVEN := MODEL DATASETS SOURCE LIMIT SEED DTYPE DEVICE DATE CORES
 unexport $(GIVEN) YES
 $(foreach name,$(GIVEN),$(eval export AUDIT_$(name) := $$(value $(name))))
 
-.PHONY: book audit test fast lint linkcheck clean install browser remade
+.PHONY: book audit test fast lint linkcheck calibrate clean install browser remade
 
 book: $(VENV)/.ready
 	@$(BIN)/python -m lib build --cores "$$AUDIT_CORES"
@@ -63,6 +63,11 @@ browser:
 # Needs the network: do the addresses that the book points to still answer?
 linkcheck: book
 	@$(BIN)/jupyter-book build . --path-output .cache/links --builder linkcheck --quiet
+
+# Planted worlds drawn again: is what is committed what they give, days and seconds aside?
+calibrate: $(VENV)/.ready
+	@$(BIN)/python -m lib calibrate --fresh
+	@git diff --exit-code -I '"made":' -I '"seconds":' -- book/calibration
 
 clean:
 	@rm -rf book/_build book/results .cache .snakemake
