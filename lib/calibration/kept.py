@@ -134,7 +134,9 @@ def _imported(tree: ast.AST) -> list[str]:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            # A module that is imported from its package counts for itself alone.
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [name if _path(name) else node.module for name in inside]
     return [name for name in found if name == "lib" or name.startswith("lib.")]
 
 

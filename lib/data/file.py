@@ -107,8 +107,8 @@ def _steps(builder: Builder, path: str | Path, about: dict, ties: str) -> Iterat
             _note_unread(about, columns, value)
         if value:
             rule, prompt, text, rating = layouts.rated(row, value, where)
-            key = json.dumps(prompt, sort_keys=True)
             at = number, prompt, subsets.of(row, where), _criterion(row, where)
+            key = json.dumps(at[1:], sort_keys=True)  # another criterion is another question
             groups.setdefault(key, [at]).append((text, rating))
         else:
             rule = _add(builder, number, row, subsets, where, ties)

@@ -16,6 +16,7 @@ from lib.data.items import Items
 from lib.errors import StoreError
 from lib.extraction import disk
 from lib.models import identity
+from lib.models.prompt import RenderError
 
 TOLERANCE = 1e-4  # of a head's standard deviation over the run, in float32
 
@@ -62,6 +63,10 @@ def verify(
     owner = kept.item_of_response
     answers = [responses[owner == i] for i in range(len(kept))]
     encoded = model.format.encode_many(kept.prompts["prompt"], answers)
+    if refused := [found for found in encoded if isinstance(found, RenderError)]:
+        raise differ(
+            f"items that the template of {model.name} renders", f"{len(refused)}: {refused[0]}"
+        )
     prompt = np.asarray([item.n_prompt for item in encoded])
     whole = np.asarray([len(ids) for item in encoded for ids in item.sequences])
     tokens = {"n_prompt_tokens": prompt, "n_response_tokens": whole - prompt[owner]}
@@ -78,7 +83,9 @@ def verify(
         ].values
     scores = run["score"].values
     before = scores[np.isin(owner, sample)]
-    largest = float((np.abs(again - before) / scores.std(axis=0)).max())
+    spread = scores.std(axis=0)
+    spread[spread == 0] = 1.0  # of a head that doesn't vary the difference itself
+    largest = float((np.abs(again - before) / spread).max())
     if not largest <= TOLERANCE:
         raise differ(
             f"scores within {TOLERANCE:g} sd of a head", f"a difference of {largest:.2g} sd"

@@ -188,7 +188,14 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
     name, config = checkpoint.name, checkpoint.config
     found = {key for key in checkpoint.files if key.startswith(PREFIXES)}
     numbers = [int(n) for key in found for n in re.findall(r"^gating\.layers\.(\d+)\.", key)]
-    depth = max([*numbers, int(checkpoint.number("gating_n_hidden", 0))]) + 1
+    hidden = checkpoint.number("gating_n_hidden", 0)
+    if hidden != int(hidden) or not 0 <= hidden <= len(checkpoint.files):
+        raise ModelError(
+            f"gating_n_hidden of {name} as a number of layers that its files can hold",
+            f"{hidden}",
+            "Check config.json against the checkpoint.",
+        )
+    depth = max([*numbers, int(hidden)]) + 1
     keys = {WEIGHT, TRANSFORM, LOGIT_SCALE} | {
         f"gating.layers.{i}.{part}" for i in range(depth) for part in ("weight", "bias")
     }
@@ -213,6 +220,13 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
             "Check config.json against the checkpoint.",
         )
     weight, transform = checkpoint.array(WEIGHT), checkpoint.array(TRANSFORM)
+    if weight.ndim != 2 or any(matrix.ndim != 2 or bias.ndim != 1 for matrix, bias in layers):
+        shapes = [array.shape for array in (weight, *sum(layers, ()))]
+        raise ModelError(
+            f"matrices of a head and a gate in the checkpoint of {name}",
+            f"shapes {', '.join(map(str, shapes))}",
+            "Check the checkpoint.",
+        )
     gate = Gate(layers, float(scale.reshape(())), temperature)
     for key, held in (
         ("num_objectives", len(weight)),

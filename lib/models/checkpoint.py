@@ -90,7 +90,8 @@ class Checkpoint:
             When it isn't a number.
         """
         value = self.config.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not np.isfinite(float(value)):
             raise ModelError(
                 f"a number as {key} in the config.json of {self.name}",
                 repr(value)[:80],

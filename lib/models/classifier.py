@@ -175,7 +175,7 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, set[str]]:
         )
     weight = checkpoint.array(f"{present[0]}.weight")
     keys = {f"{present[0]}.weight"}
-    bias = np.zeros(len(weight), np.float32)
+    bias = np.zeros(weight.shape[:1], np.float32)
     if f"{present[0]}.bias" in checkpoint.files:
         keys.add(f"{present[0]}.bias")
         bias = checkpoint.array(f"{present[0]}.bias")

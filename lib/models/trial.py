@@ -62,7 +62,7 @@ def _fault(given: str) -> str:
 
         timed = -done.returncode == getattr(signal, "SIGXCPU", 0)
         return f"one that wasn't done after {SECONDS} seconds" if timed else "one that crashes"
-    return ""
+    return "" if done.returncode == 0 else "one that can't be tried"
 
 
 def _limit(seconds: int) -> None:
@@ -111,6 +111,8 @@ def _compiled(template: str):
 
 
 def _main() -> int:
+    import jinja2.sandbox  # noqa: F401 - without it nothing can be tried, which isn't the template's
+
     template, tokens, conversations, seconds = json.load(sys.stdin)
     _limit(seconds)
     try:

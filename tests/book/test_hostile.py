@@ -66,7 +66,7 @@ def hostile(tmp_path_factory):
             "chosen": text + texts[i - 1],
             "rejected": texts[i - 3],
             "subset": texts[i % 3],
-            "criterion": texts[i - 5],
+            "criterion": HEADS[i % len(HEADS)],  # names that don't print are refused
         }
         for i, text in enumerate(texts)
     ]

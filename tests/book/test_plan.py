@@ -564,6 +564,8 @@ def test_a_page_that_loads_its_model_depends_on_the_files_of_its_folder(tmp_path
     (tmp_path / "config.json").write_text("{}")
     own = plan.PagePlan("model", str(tmp_path), once=True)
     assert own.weights == [str(tmp_path / "config.json")]
+    run = plan.RunPlan(str(tmp_path), "xstest", "book/runs/x", True)  # it is compared with it
+    assert plan.PagePlan("validity", str(tmp_path), (run,)).weights == own.weights
     assert plan.PagePlan("model", "smol-armo", once=True).weights == []
     assert plan.PagePlan("compare", "", shared=True).weights == []
 

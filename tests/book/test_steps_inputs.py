@@ -24,3 +24,14 @@ def test_extraction_is_stale_when_a_module_that_it_imports_changes():
     for step in steps.steps().values():
         if step.kind == "extract":
             assert {f"lib/{name}" for name in needed} <= set(step.given)
+
+
+def test_another_version_of_a_package_makes_every_run_and_page_stale(monkeypatch):
+    def said() -> dict:
+        graph = steps.steps()
+        return {name: step.words() for name, step in graph.items() if step.kind != "site"}
+
+    before = said()
+    monkeypatch.setattr(steps, "version", lambda name: "0.0.0")
+    after = said()
+    assert before and all(after[name] != words for name, words in before.items())

@@ -340,3 +340,20 @@ def test_a_description_prints_where_the_terminal_knows_ascii_alone(tmp_path):
     assert told.returncode == 0, told.stderr
     assert "1 item, 2 responses, 1 comparison (" in told.stdout
     assert f"layout: {layouts.TEXTS}" in told.stdout
+
+
+def test_scored_responses_are_paired_within_their_criterion(tmp_path):
+    rows = [
+        {"prompt": "q", "completion": text, "score": score, "criterion": criterion}
+        for criterion, scores in (("helpfulness", (2, 1)), ("safety", (0, 3)))
+        for text, score in zip(("a", "b"), scores, strict=True)
+    ]
+    path = tmp_path / "rated.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    items = load_items(f"file:{path}")
+    texts = items.responses["text"].to_numpy()
+    found = {
+        (row.criterion, texts[row.better], texts[row.worse])
+        for row in items.comparisons.itertuples()
+    }
+    assert found == {("helpfulness", "a", "b"), ("safety", "b", "a")} and not items.dropped

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -10,6 +12,7 @@ from lib.data.items import Builder
 from lib.errors import StoreError
 from lib.extraction import extract, load_run, save_run
 from lib.extraction.verify import stamp, verify
+from lib.models.prompt import PromptFormat
 
 
 def made_up(text: str = "yes"):
@@ -43,6 +46,21 @@ def test_other_texts_tokens_scores_and_heads_are_named(run, tiny_model):
         verify(moved, tiny_model, made_up())
     with pytest.raises(StoreError, match="the heads of tiny"):
         verify(run.assign_coords(head=["first", "third"]), tiny_model, made_up())
+
+
+def test_a_head_that_does_not_vary_is_verified_and_a_refusing_template_named(
+    run, tiny_model, byte_tokenizer
+):
+    constant = replace(tiny_model, weight=np.zeros_like(tiny_model.weight))
+    same = run.assign(score=run["score"] * 0 + constant.bias)
+    assert verify(same, constant, made_up(), n=3)["largest"] <= 1e-6
+    with pytest.raises(StoreError, match="a difference of 1"):
+        verify(run.assign(score=same["score"] + 1), constant, made_up())
+    refuse = "{{ raise_exception('no') if 'question 3?' in messages[0]['content'] }}"
+    refusing = byte_tokenizer(refuse + byte_tokenizer().chat_template)
+    other = replace(tiny_model, format=PromptFormat(refusing, "tiny", "<|im_end|>"))
+    with pytest.raises(StoreError, match="items that the template of tiny renders.*1: no"):
+        verify(run, other, made_up())
 
 
 def test_a_stamp_gives_the_identity_and_moves_no_number(run, tiny_model, tmp_path):

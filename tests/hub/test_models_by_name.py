@@ -188,8 +188,9 @@ def test_the_wait_is_as_long_as_the_hub_asks_for(hub, classifier, monkeypatch):
     hub.fail("/api/", 429, Retry_After="7")
     hub.fail("/api/", 429, RateLimit='"api";r=0;t=5')
     hub.fail("/api/", 503, RateLimit='"api";r=499;t=60')  # not what it is busy with
+    hub.fail("/api/", 503, Retry_After="0")
     load()
-    assert pauses == [7, 5, 4 * client.FIRST_WAIT]
+    assert pauses == [7, 5, 4 * client.FIRST_WAIT, 8 * client.FIRST_WAIT]
 
 
 def test_a_hub_that_stays_busy_is_said_and_not_waited_for_without_end(hub, classifier):

@@ -362,6 +362,9 @@ def test_missing_unexpected_unfit_or_unfinite_weights_are_errors(tmp_path, chang
     [
         ({"num_objectives": 18}, "num_objectives 18"),
         ({"gating_n_hidden": 2}, "gating_n_hidden 2"),
+        ({"gating_n_hidden": 10**9}, "layers that its files can hold"),
+        ({"gating_n_hidden": 1.5}, "layers that its files can hold"),
+        ({"gating_n_hidden": float("inf")}, "a number as gating_n_hidden"),
         ({"gating_hidden_dim": 1024}, "gating_hidden_dim 1024"),
         ({"gating_temperature": 0}, "positive gating_temperature"),
         ({"gating_temperature": "ten"}, "a number as gating_temperature"),

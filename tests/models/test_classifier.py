@@ -190,6 +190,7 @@ def spoil(folder, change):
         (lambda t: t["model.embed_tokens.weight"].__setitem__((7, 7), torch.inf), "embed_tokens"),
         (lambda t: t.update({"score.weight": torch.zeros(3, 31)}), "31"),
         (lambda t: t.update({"score.weight": torch.zeros(32)}), "linear reward head"),
+        (lambda t: t.update({"score.weight": torch.tensor(1.0)}), "linear reward head"),
         (lambda t: t.update({"score.weight": torch.zeros(4, 32)}), "3 rows"),
     ],
 )

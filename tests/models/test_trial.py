@@ -46,6 +46,14 @@ def test_an_error_of_a_template_is_no_fault_of_this_kind():
     assert trial.fault("{% if %}", {}, []) == ""
 
 
+def test_what_cannot_be_tried_does_not_pass(monkeypatch):
+    def broken(*command, **options):
+        return trial.subprocess.CompletedProcess(command, 1, b"", b"ModuleNotFoundError: jinja2")
+
+    monkeypatch.setattr(trial.subprocess, "run", broken)
+    assert trial.fault("{{ messages }} never tried before", {}, []) == "one that can't be tried"
+
+
 def test_a_template_is_tried_once(byte_tokenizer, monkeypatch):
     PromptFormat(byte_tokenizer(CHATML), "one")
     monkeypatch.setattr(trial.subprocess, "run", lambda *_, **__: pytest.fail("tried again"))
