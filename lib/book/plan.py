@@ -105,11 +105,6 @@ class RunPlan:
     parts: int = 1
 
     @property
-    def manifest(self) -> str:
-        """The file that stands for the run in a graph of files."""
-        return f"{self.folder}/run.json"
-
-    @property
     def inputs(self) -> list[str]:
         """Files of the user's that the run is made from: a folder's weights, data files."""
         found = inputs.weights(paths.ROOT / self.model)

@@ -19,9 +19,9 @@ from lib.errors import PageError
 from lib.visible import visible
 
 VEGA = paths.BOOK / "_static" / "vega.js"
-# A constant that points at a CDN stays in every page although launching is off.
 REASON = re.compile(r"WARNING|ERROR|^\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit)\b")
 WORK = ".build-"
+# A constant that points at a CDN stays in every page although launching is off.
 THEBE = re.compile(r"<script>\s*const THEBE_JS_URL.*?</script>", re.DOTALL)
 
 

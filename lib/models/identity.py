@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from lib import paths
+from lib import documents, paths
 from lib.atomic import replacing
 from lib.errors import ModelError
 
@@ -100,10 +100,10 @@ def place(
 
 def _remembered(note: Path) -> dict[str, str] | None:
     try:
-        found = json.loads(note.read_text())
-    except (OSError, ValueError):
+        found = documents.read_json(note, what="a remembered fingerprint", error=ModelError)
+    except ModelError:
         return None
-    return found if isinstance(found, dict) and set(found) == set(PARTS) else None
+    return found if set(found) == set(PARTS) else None
 
 
 def _files(name: str) -> list[Path]:

@@ -26,7 +26,7 @@ def audit(tmp_path, **changes):
 
 def test_a_dataset_gives_a_run_and_a_page_for_each_notebook(tmp_path):
     found = plan.read(audit(tmp_path, pages=["data", "validity"]))
-    assert [run.manifest for run in found.runs] == [
+    assert [f"{run.folder}/run.json" for run in found.runs] == [
         ".cache/runs/smol-armo/stimuli/controlled/run.json"
     ]
     assert [page.output for page in found.pages] == [
