@@ -26,7 +26,7 @@ import numpy as np
 import xarray as xr
 
 from lib.models.names import ARMORM
-from lib.planted import make_run
+from lib.planted.worlds import make_run
 
 TOGETHER = ("validity", "protocols", "labels", "disentanglement", "geometry", "gating")
 ANALYSES = (*TOGETHER, "separability")
@@ -72,14 +72,14 @@ def validity(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
 
 
 def protocols(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
-    from lib.stats import protocols as stats
+    from lib.analyses.protocols import stats
 
     stats.protocol_matrix([run])
     stats.variance_components([run], draws=draws)
 
 
 def labels(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
-    from lib.stats import labels as stats
+    from lib.analyses.labels import stats
 
     stats.label_matrix(run)
     stats.label_check(run, draws=draws)
@@ -87,7 +87,7 @@ def labels(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
 
 
 def disentanglement(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
-    from lib.stats import disentanglement as stats
+    from lib.analyses.disentanglement import stats
 
     published = stats.disentanglement_as_published(run)
     pairs = stats.disentanglement(run, draws=draws)
@@ -98,7 +98,7 @@ def disentanglement(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
 
 
 def geometry(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
-    from lib.stats import geometry as stats
+    from lib.analyses.geometry import stats
 
     gain = np.ones(weight.shape[1])
     identity = stats.identity(run, weight)
@@ -110,7 +110,7 @@ def geometry(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
 
 
 def gating(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
-    from lib.stats import gating as stats
+    from lib.analyses.gating import stats
 
     stats.identity(run)
     stats.coefficients(run)
@@ -120,7 +120,7 @@ def gating(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
 
 
 def separability(run: xr.Dataset, weight: np.ndarray, draws: int) -> None:
-    from lib.stats import separability as stats
+    from lib.analyses.separability import stats
 
     stats.separability_as_published(run)
     stats.ceiling(run)

@@ -537,7 +537,7 @@ MADE["audit.local.yml"] = lambda folder: _audit(folder, "audit.local.yml")
 @surface("calibration")
 def _calibration(folder: Path) -> Surface:
     from lib.calibration import kept
-    from lib.calibration.checks import COLUMNS, check, of
+    from lib.planted.checks import COLUMNS, check, of
 
     row = check("a claim", "a world", "power", np.arange(10) > 1, at_least=0.8, note="n")
     wanted = {"code": "0123456789abcdef", "draws": 10, "seed": 0, "versions": {"numpy": "2"}}

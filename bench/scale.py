@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parents[1]
 
 def outcomes():
     """20 heads on 200,000 comparisons."""
-    from lib.planted import make_run
+    from lib.planted.worlds import make_run
     from lib.stats import winrates
 
     score = np.random.default_rng(0).standard_normal((400_000, 20), dtype=np.float32)

@@ -19,18 +19,19 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"  # read when the hub's client is im
 
 _FUNCTIONS = {"load_items": "lib.data", "load_model": "lib.models", "extract": "lib.extraction"}
 _MODULES = (
+    "analyses",
     "book",
     "calibration",
     "charts",
     "data",
     "extraction",
-    "findings",
     "models",
     "planted",
     "report",
     "stats",
     "summary",
     "training",
+    "words",
 )
 
 __all__ = ["extract", "load_items", "load_model"]

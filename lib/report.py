@@ -6,23 +6,18 @@ Text that comes from data or models is escaped wherever it is shown.
 
 from __future__ import annotations
 
-import base64
-import gzip
-import html
 import json
 import os
 import platform
-import re
 import shlex
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pandas as pd
 import xarray as xr
@@ -31,14 +26,12 @@ from lib import parameters, paths
 from lib.atomic import replacing
 from lib.data.items import Items
 from lib.errors import ParameterError
-from lib.visible import visible
+from lib.markup import Html, escape
+from lib.markup import table as table
+from lib.markup import takeaways as takeaways
 
 INJECTED = "# Parameters"
 STIMULI = ("stimuli/controlled", "stimuli/holistic", "stimuli/probes")
-FOLDED = 15  # rows above which a table is folded
-MANY, FIRST = 1000, 50  # rows above which a table has pages, and rows of its first page
-PACKED = 300_000  # characters that such a table's rows may take
-_NUMBER = ' class="number"'
 
 
 @dataclass
@@ -232,7 +225,6 @@ class Page:
     def _compared(self, run: xr.Dataset) -> tuple[bool, str]:
         """Is a run of another model than the one at hand by that name? And that in words."""
         from lib.errors import AuditError
-        from lib.findings.model import against
         from lib.models import identity
         from lib.models.names import GIVEN
 
@@ -264,16 +256,6 @@ class Page:
             if name != "tables" and not unused and not default:
                 words += _words(name, value)
         return " ".join(shlex.quote(word) for word in words)
-
-
-@dataclass(frozen=True)
-class Html:
-    """Markup for a page; whatever data it shows was escaped when it was made."""
-
-    markup: str
-
-    def _repr_html_(self) -> str:
-        return self.markup
 
 
 def begin(name: str, namespace: Mapping[str, Any]) -> Page:
@@ -320,132 +302,6 @@ def _check_tables(folder: str) -> None:
 
 def _no_tables(folder: str, found: str) -> ParameterError:
     return ParameterError(f"a folder for the page's tables at {folder!r}", found, "Name another.")
-
-
-def escape(text: Any) -> str:
-    """Text as itself in HTML: markup, control codes and direction marks are shown, not obeyed.
-
-    Control characters become their visible pictures (ESC is ␛); direction marks their
-    names in brackets; a dollar sign is written as an entity so that no formula is made.
-    """
-    return html.escape(visible(str(text)), quote=True).replace("$", "&#36;")
-
-
-def table(
-    frame: pd.DataFrame,
-    formats: Mapping[str, str] | None = None,
-    links: Mapping[str, Sequence[str]] | None = None,
-    fold: int = FOLDED,
-) -> Html:
-    """A table with escaped cells; ``formats`` maps a column to a format such as ``".3f"``.
-
-    Verdicts get a chip each, missing numbers a dash, and a table of more than ``fold`` rows
-    is folded; one of none says so. One of more than 1,000 rows, unless it has links, is filtered
-    and shown by pages, of as many of its first rows as 300,000 characters hold, compressed; it
-    says how many. ``links`` maps a column to an address for each row, within
-    the site.
-
-    Raises
-    ------
-    ParameterError
-        For a link that leaves the site.
-    """
-    formats, links = formats or {}, links or {}
-    for address in (address for column in links.values() for address in column):
-        if urlsplit(address).scheme or address.startswith(("/", "\\")):
-            raise ParameterError(
-                "links within the site", repr(address), "Give a path relative to the page."
-            )
-    numeric = [_NUMBER if pd.api.types.is_numeric_dtype(kind) else "" for kind in frame.dtypes]
-    head = "".join(
-        f"<th{kind}>{escape(column)}</th>"
-        for column, kind in zip(frame.columns, numeric, strict=True)
-    )
-    if frame.empty:
-        return Html('<p class="no-rows">There are no rows.</p>')
-    paged = len(frame) > MANY and not links
-    rows = []
-    shown = frame.head(FIRST) if paged else frame
-    for index, values in enumerate(shown.itertuples(index=False, name=None)):
-        cells = []
-        for column, value in zip(frame.columns, values, strict=True):
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            text = escape(_text(value, formats.get(column)))
-            if column == "verdict" and column not in formats and not _missing(value):
-                kind = re.sub(r"[^a-z]+", "-", str(value).lower()).strip("-")
-                text = f'<span class="verdict verdict-{kind}">{text}</span>'
-            elif column not in formats and not _missing(value):
-                text = f"<bdi>{text}</bdi>"
-            if column in links:
-                text = f'<a href="{escape(links[column][index])}">{text}</a>'
-            cells.append(f"<td{_NUMBER if number else ''}>{text}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    markup = (
-        '<div class="table-scroll mathjax_ignore" tabindex="0"><table class="result">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
-    if paged:
-        markup = _paged(markup, frame, formats)
-    if len(frame) > fold:
-        markup = f"<details><summary>Table of {len(frame)} rows</summary>{markup}</details>"
-    return Html(markup)
-
-
-def _missing(value: Any) -> bool:
-    return pd.api.types.is_scalar(value) and pd.isna(value)
-
-
-def _text(value: Any, given: str | None) -> str:
-    """What a cell says."""
-    if _missing(value):
-        return "–"
-    return format(value, given) if given is not None else str(value)
-
-
-def _paged(markup: str, frame: pd.DataFrame, formats: Mapping[str, str]) -> str:
-    """A table with its first rows packed beside it, for ``book/_static/charts.js`` to page."""
-    many = min(len(frame), PACKED // 4)  # a row takes more than three characters
-    packed = _pack(frame.head(many), formats)
-    while len(packed) > PACKED:
-        many = int(many * min(0.9, PACKED / len(packed)))
-        packed = _pack(frame.head(many), formats)
-    left = "" if many == len(frame) else f"The first {many} of {len(frame)} rows are on this page; "
-    left += "the page's saved table has all of them." if left else ""
-    return (
-        f'<div class="table-paged" data-size="{FIRST}"><p class="table-note">{left}</p>'
-        f'<p class="table-status">Rows 1 to {FIRST} of {many}.</p>{markup}'
-        f'<script type="application/gzip" class="table-rows">{packed}</script></div>'
-    )
-
-
-def _pack(frame: pd.DataFrame, formats: Mapping[str, str]) -> str:
-    """Columns of a table as Base64 of compressed JSON: distinct texts, and which of them by row."""
-    columns = []
-    for column in frame:
-        codes, values = pd.factorize(frame[column], use_na_sentinel=False)
-        texts = [visible(_text(value, formats.get(column))) for value in values]
-        number = pd.api.types.is_numeric_dtype(frame[column])
-        again, distinct = pd.factorize(pd.array(texts, dtype=object))
-        columns.append(
-            {
-                "name": visible(str(column)),
-                "number": number and not pd.api.types.is_bool_dtype(frame[column]),
-                "chip": column == "verdict",
-                "texts": list(distinct),
-                "rows": again[codes].tolist(),
-            }
-        )
-    text = json.dumps(columns, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-
-
-def takeaways(sentences: Iterable[str]) -> Html:
-    """The key-takeaways box; sentences are escaped."""
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
-    return Html(
-        f'<aside class="takeaways mathjax_ignore"><p class="title">Key takeaways</p>'
-        f"<ul>{items}</ul></aside>"
-    )
 
 
 def examples(items: Items | str, n: int = 3, seed: int = 0, longest: int = 700) -> Html:
@@ -565,3 +421,37 @@ def _words(name: str, value: Any) -> list[str]:
 if "ipykernel" in sys.modules:  # progress bars belong in terminals, not in pages
     os.environ.setdefault("TQDM_DISABLE", "1")
     warnings.filterwarnings("ignore", message="IProgress not found")
+
+
+def against(attrs: Mapping, parts: Sequence[str], versions: Mapping[str, str]) -> str:
+    """A run beside the model at hand: which parts are others, and which versions.
+
+    Parameters
+    ----------
+    attrs
+        Of the run.
+    parts
+        As ``lib.models.identity.differences`` names them.
+    versions
+        Of what is installed.
+    """
+    run = f"the run of {attrs['model']} on {attrs['dataset']}"
+    if parts:
+        said = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+        return (
+            f"T{run[1:]} was made by another model than the one at hand by that name: "
+            f"{said} differ. Its numbers are of then; extract it again for those of now."
+        )
+    others = [
+        f"{name} {made} then and {versions[name]} now"
+        for name, made in attrs["versions"].items()
+        if versions.get(name, made) != made
+    ]
+    found = f"In {run} weights, configuration, tokens and heads are those of the model at hand"
+    if "verified" in attrs:
+        again = attrs["verified"]
+        found += (
+            f", found by tokenising its {again['items']} items and scoring "
+            f"{again['responses']} responses again (within {again['within']:g} sd of a head)"
+        )
+    return found + (f"; other versions: {', '.join(others)}." if others else ".")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from lib import paths
+from lib.analyses.gating import stats
+from lib.analyses.geometry import stats as geometry
 from lib.extraction import align, check
-from lib.stats import gating, geometry
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def test_the_made_up_run_is_gated_linear_and_has_two_pairs_a_prompt(bench):
     check(run)
     assert run.sizes["head"] == 19
     assert np.bincount(align(run).prompt).tolist() == [2] * 32
-    assert gating.identity(run)["holds"].all()
+    assert stats.identity(run)["holds"].all()
     assert geometry.identity(run, weight)["verdict"].eq("holds").all()
 
 

@@ -13,10 +13,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.planted.gating import HEADS, LAMBDAS, gating_world, transform
+from lib.analyses.disentanglement import stats as tables
+from lib.analyses.gating import stats as gating
+from lib.analyses.gating.worlds import HEADS, LAMBDAS, gating_world, transform
+from lib.analyses.geometry import stats as geometry
+from lib.analyses.labels import stats as labels
+from lib.analyses.labels.multitrait import mtmm
+from lib.analyses.protocols import stats as protocols
+from lib.analyses.separability import stats as separability
 from lib.planted.worlds import make_run
-from lib.stats import disentanglement, gating, geometry, labels, protocols, separability, winrates
-from lib.stats.multitrait import mtmm
+from lib.stats import winrates
 from lib.training.gate import debias
 
 PROMPTS = np.asarray([0, 0, 0, 1, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9])  # of 14 pairs, ten prompts
@@ -178,14 +184,14 @@ def test_disentanglement_a_correlation_within_and_between_and_the_effective_head
     ) / (G - 1)
     n_0 = (n - sum(k**2 for k in sizes) / n) / (G - 1)
     between = (square - within) / n_0
-    table = disentanglement.disentanglement(run, draws=20).set_index(["kind", "head", "other"])
+    table = tables.disentanglement(run, draws=20).set_index(["kind", "head", "other"])
     for kind, covariance in (("within", within), ("between", between)):
         expected = covariance[0, 1] / math.sqrt(covariance[0, 0] * covariance[1, 1])
         row = table.loc[(kind, "head_0", "head_1")]
         assert row["r"] == pytest.approx(np.clip(expected, -1, 1))
     R = within / np.sqrt(np.outer(np.diag(within), np.diag(within)))
     eigenvalues = np.linalg.eigvalsh(R)
-    size = disentanglement.sizes(run, draws=20).set_index("kind").loc["within", "effective"]
+    size = tables.sizes(run, draws=20).set_index("kind").loc["within", "effective"]
     assert size == pytest.approx(eigenvalues.sum() ** 2 / (eigenvalues**2).sum())
 
 

@@ -14,6 +14,7 @@ from lib import load_items, paths, report
 from lib.book import status
 from lib.data import file, layouts
 from lib.errors import ParameterError
+from lib.markup import PACKED
 from lib.planted.worlds import validity_world
 
 DECLARED = 'model: str = "smol-armo"\nlimit: int = 0\n'
@@ -368,7 +369,7 @@ def test_a_table_of_any_length_has_a_bounded_size_and_says_what_is_left_out():
     n = 60_000
     frame = pd.DataFrame({"a": np.random.default_rng(0).random(n), "row": np.arange(n)})
     markup = report.table(frame).markup
-    assert len(markup) < report.PACKED + 20_000
+    assert len(markup) < PACKED + 20_000
     rows = unpacked(markup)
     assert rows["row"].tolist() == [str(i) for i in range(len(rows))]
     assert f"The first {len(rows)} of 60000 rows are on this page" in markup

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from lib import paths
+from lib import declared, paths
 from lib.book.plan import PagePlan
 
 
@@ -36,36 +36,21 @@ class Shape:
     gated: bool
 
 
-# The least that an analysis needs; others need one head.
-NEEDS = {
-    "disentanglement": Shape(heads=2, concepts=0, gated=False),
-    "gating": Shape(heads=1, concepts=0, gated=True),
-    "geometry": Shape(heads=2, concepts=0, gated=False),
-    "labels": Shape(heads=2, concepts=2, gated=False),
-    "protocols": Shape(heads=2, concepts=0, gated=False),
-}
-
-
 def suits(notebook: str, shape: Shape) -> bool:
     """Has an analysis something to say about a model of this shape?"""
-    needed = NEEDS.get(notebook)
-    return needed is None or (
-        shape.heads >= needed.heads
-        and shape.concepts >= needed.concepts
-        and (shape.gated or not needed.gated)
-    )
+    return not missing(notebook, shape)
 
 
 def missing(notebook: str, shape: Shape) -> str:
     """What a model of this shape lacks for an analysis, in words; empty when nothing."""
-    if suits(notebook, shape):
+    needed = declared.every().get(notebook)
+    if needed is None:
         return ""
-    needed = NEEDS[notebook]
     if needed.gated and not shape.gated:
         return "a gate"
     if shape.heads < needed.heads:
         return f"{needed.heads} heads"
-    return f"heads that claim {needed.concepts} concepts"
+    return f"heads that claim {needed.concepts} concepts" * (shape.concepts < needed.concepts)
 
 
 def of_model(model) -> Shape:

@@ -19,16 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lib import hub, paths
+from lib import declared, hub, paths
 from lib.book import applies, plan
 from lib.book.estimate import Estimate, announce, estimate
 from lib.errors import DataError, ParameterError
-
-EACH = ("data", "validity")
-STIMULI = ("labels", "disentanglement", "geometry", "separability")
-GATED = ("gating",)
-MODEL = ("model", "protocols", "scorecard")
-ALL_RUNS = ("protocols",)  # of MODEL, those that read every dataset
 
 
 def audit(
@@ -147,13 +141,17 @@ def entry(
 
     listed = []
     for dataset in datasets:
-        more = [*(STIMULI if dataset["name"].startswith("stimuli/") else ()), *GATED]
-        listed.append({**dataset, **options, "pages": suited(more)})
+        stimuli = dataset["name"].startswith("stimuli/")
+        pages = suited(declared.audited(declared.STIMULI)) if stimuli else []
+        listed.append({**dataset, **options, "pages": pages})
+    over_all = declared.audited(declared.OVER_ALL)
     once = [
-        {"notebook": name, **({"datasets": "all"} if name in ALL_RUNS else {})}
-        for name in suited(MODEL)
+        {"notebook": name, **({"datasets": "all"} if name in over_all else {})}
+        for name in suited(declared.every())
+        if name in over_all or name in declared.audited(declared.ONCE)
     ]
-    return {"model": model, "datasets": listed, "pages": suited(EACH), "once": once}
+    each = suited(declared.audited(declared.EACH))
+    return {"model": model, "datasets": listed, "pages": each, "once": once}
 
 
 def _tried(

@@ -28,10 +28,9 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from lib import documents
+from lib import documents, words
 from lib.atomic import replacing
 from lib.errors import PageError
-from lib.findings import words
 
 SAVED = re.compile(r"""\bpage\.save\([^\n]*?,\s*"([\w-]+)"\s*\)""")
 SUFFIX = ".provenance.json"

@@ -1,52 +1,22 @@
 """Calibration: every claim that a page can make, put to worlds whose answer is known.
 
-One module an analysis, each with a function ``checks(draws, seed)`` that gives rows:
-
-``validity``         verdicts on heads, their intervals, what is told of power
-``protocols``        components of variance between heads and protocols, heads that change sides
-``labels``           names called wrong, names better than random, agreement of heads
-``disentanglement``  factors, clusters, intervals of correlations
-``geometry``         where entanglement lives
-``separability``     concepts found, losses between state and head
-``gating``           what a gate gains, and where it loses
-``comparing``        differences between models
-
-``calibrate`` puts them together; ``checks`` holds what a row is. Worlds are those of
-``lib.planted``, and what judges them is ``lib.stats`` (and ``lib.summary``) itself, in one call
-for all draws where its functions take arrays, else in one call a draw. What was computed is
-``kept`` under the code that made it.
+An analysis that declares itself calibrated (``lib.declared``) has a module ``calibration`` with a
+function ``checks(draws, seed)`` that gives rows; what a row is stands in ``lib.planted.checks``.
+What judges the worlds is what the page calls. ``calibrate`` puts the rows together, computed or as
+``kept`` under the code that made them; ``charts`` and ``words`` show them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 
-from lib.calibration import (
-    comparing,
-    disentanglement,
-    gating,
-    geometry,
-    kept,
-    labels,
-    protocols,
-    separability,
-    validity,
-)
-from lib.calibration.checks import COLUMNS
-
-ANALYSES = {
-    "validity": validity,
-    "protocols": protocols,
-    "labels": labels,
-    "disentanglement": disentanglement,
-    "geometry": geometry,
-    "separability": separability,
-    "gating": gating,
-    "comparing": comparing,
-}
+from lib import declared
+from lib.calibration import kept
+from lib.planted.checks import COLUMNS
 
 
 def calibrate(draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
@@ -62,7 +32,7 @@ def calibrate(draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a check, as in ``lib.calibration.checks.check``, with ``analysis`` first.
+        One row a check, as in ``lib.planted.checks.check``, with ``analysis`` first.
 
     Raises
     ------
@@ -102,7 +72,7 @@ def keep(folder: Path, draws: int = 10_000, seed: int = 0, fresh: bool = False) 
     With ``fresh`` everything is computed again, whatever matches.
     """
     written = []
-    for name, module in ANALYSES.items():
+    for name, module in _calibrated():
         wanted = kept.identity(module.__name__, draws, seed)
         if fresh or not kept.matches(folder / f"{name}.json", wanted):
             kept.write(folder, name, wanted, module.checks)
@@ -110,9 +80,15 @@ def keep(folder: Path, draws: int = 10_000, seed: int = 0, fresh: bool = False) 
     return written
 
 
+def _calibrated() -> Iterator[tuple[str, ModuleType]]:
+    for name, analysis in declared.every().items():
+        if analysis.calibrated:
+            yield name, analysis.module("calibration")
+
+
 def _documents(draws: int, seed: int) -> Iterator[tuple[str, dict]]:
-    for name, module in ANALYSES.items():
+    for name, module in _calibrated():
         yield name, kept.rows(name, module.__name__, module.checks, draws, seed)
 
 
-__all__ = ["ANALYSES", "calibrate", "keep", "made"]
+__all__ = ["calibrate", "keep", "made"]

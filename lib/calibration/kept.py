@@ -21,8 +21,8 @@ from typing import Any
 
 from lib import documents, paths
 from lib.atomic import replacing
-from lib.calibration.checks import COLUMNS
 from lib.errors import AuditError, DataError
+from lib.planted.checks import COLUMNS
 
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "xarray")
 LARGEST = 10_000_000  # bytes of a document
@@ -47,7 +47,7 @@ def rows(
     name
         Of the analysis.
     module
-        That holds its checks, such as ``lib.calibration.geometry``.
+        That holds its checks, such as ``lib.analyses.geometry.calibration``.
     compute
         ``checks(draws, seed)`` of that module.
     """

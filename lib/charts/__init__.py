@@ -1,16 +1,15 @@
-"""Charts: a table in, a figure out. They draw what ``lib.stats`` returned, no more.
+"""Charts: a table in, a figure out. They draw what a table holds, no more.
 
-``validity``   a forest plot of win rates, coloured and named by verdict
-``lengths``    distributions of response lengths
-``dropped``    items by step, with each reason to leave some out
+``winrates``   ``validity``, a forest plot of win rates, coloured and named by verdict
+``intervals``  rows of intervals
+``heatmap``    win rates as a table of colours (``grid`` for the names around it)
+``render``     ``Chart``, which a notebook shows and the site draws
+``theme``      the visual language that a new chart should speak
 
-The charts of an analysis are in the module of its name (``labels``, ``geometry``, …). Each
-returns a ``Chart``, which a notebook shows and the site draws. ``theme`` holds the
-visual language that a new chart should speak.
+The charts of one analysis are in its room, ``lib.analyses``.
 """
 
-from lib.charts.data import dropped, lengths
 from lib.charts.render import Chart
 from lib.charts.winrates import validity
 
-__all__ = ["Chart", "dropped", "lengths", "validity"]
+__all__ = ["Chart", "validity"]

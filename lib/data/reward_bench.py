@@ -3,7 +3,7 @@
 One row is one item with two responses, the chosen one at slot 0. ``criterion`` is the
 section (``chat``, ``chat-hard``, ``safety``, ``reasoning``), ``subset`` the published subset
 name. Ids repeat across subsets, so an item is ``subset/id``. Scores with the official
-weighting are ``lib.stats.official.reward_bench``.
+weighting are ``lib.analyses.validity.official.reward_bench``.
 
 The benchmark's first version also averaged four older preference sets ("Prior Sets",
 ``allenai/pref-test-sets``) at half weight. They are loaded only where a source folder holds

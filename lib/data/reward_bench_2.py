@@ -5,7 +5,7 @@ An item has its chosen responses at the first slots and its rejected ones after 
 is chosen. In ``Ties`` the ids come in pairs: ``ref:n`` has one right answer, ``tied:n`` has
 several equally right ones, and a head should keep those closer to each other than to any
 wrong one. An item is ``part/id``, as ``ties/tied:7``. The official scores are
-``lib.stats.official.reward_bench_2``.
+``lib.analyses.validity.official.reward_bench_2``.
 
 ``criterion`` is the part (``precise-if``), ``subset`` the published name (``Precise IF``).
 """

@@ -4,7 +4,7 @@ Slots 0–2 are the chosen responses and 3–5 the rejected ones, both as concis
 text, detailed Markdown (``STYLES``). All nine pairs are comparisons; the styles of a pair are
 ``slot[better]`` and ``slot[worse] − 3``. ``subset`` is the domain, ``criterion`` the domain
 with both halves of safety together. Ids repeat across domains, so an item is ``domain/id``.
-The official scores are ``lib.stats.official.rm_bench``.
+The official scores are ``lib.analyses.validity.official.rm_bench``.
 
 Known defects: some lists hold one text under two styles. They stay, since the official score
 counts every cell of the 3×3 matrix, and ``about["identical styles"]`` says how many there

@@ -27,8 +27,8 @@ from lib.extraction import store as stores
 from lib.extraction.assembly import assemble
 from lib.extraction.disk import check_target, save_run
 from lib.extraction.job import NothingToScoreError, prepare
-from lib.extraction.run import TRAINED, align, check, comparisons, pool
 from lib.extraction.stream import extract_stream
+from lib.run import TRAINED, align, check, comparisons, pool
 
 __all__ = [
     "TRAINED",
@@ -90,7 +90,7 @@ def extract(
     Returns
     -------
     xarray.Dataset
-        A Run, as described in ``lib.extraction.run``.
+        A Run, as described in ``lib.run``.
 
     Raises
     ------

@@ -10,8 +10,8 @@ import xarray as xr
 from lib.data.items import Items
 from lib.extraction import store as stores
 from lib.extraction.job import Job
-from lib.extraction.run import IDENTICAL, SCHEMA, by_reason, check, texts
 from lib.extraction.shards import States
+from lib.run import IDENTICAL, SCHEMA, by_reason, check, texts
 
 
 def assemble(job: Job, states: States, manifest) -> xr.Dataset:

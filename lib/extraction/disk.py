@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from lib import documents
 from lib.errors import ParameterError, StoreError
 from lib.extraction import sealed
-from lib.extraction.run import ATTRS, COORDS, SCHEMA, STATES, UNSCORED, check, texts
+from lib.run import ATTRS, COORDS, SCHEMA, STATES, UNSCORED, check, texts
 
 FORMAT = 2
 JSON, TENSORS = "run.json", "run.safetensors"

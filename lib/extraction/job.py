@@ -27,7 +27,7 @@ from lib import paths
 from lib.data.items import Items
 from lib.errors import DataError, ModelError
 from lib.extraction import store as stores
-from lib.extraction.run import TRAINED, by_reason
+from lib.run import TRAINED, by_reason
 
 TOO_LONG = "longer than the model's context"
 REFUSED = "refused by the chat template"

@@ -20,7 +20,7 @@ import numpy as np
 from lib.errors import ModelError
 from lib.extraction import store as stores
 from lib.extraction.job import Encoded, Job
-from lib.extraction.run import SCHEMA
+from lib.run import SCHEMA
 
 # Compiling layers takes 10 s, 4 more for each further length of rows, and saves a fifth: for
 # runs of minutes.

@@ -27,11 +27,11 @@ import xarray as xr
 from safetensors import safe_open
 
 from lib import documents
+from lib import run as runs
 from lib.atomic import replacing
 from lib.data.items import Items
 from lib.errors import DataError, StoreError
 from lib.extraction import disk, lazy
-from lib.extraction import run as runs
 from lib.extraction.job import NothingToScoreError
 
 INDEX = "parts.json"

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from lib.extraction.run import check
+from lib.run import check
 
 
 def make_run(

@@ -13,7 +13,7 @@ import xarray as xr
 
 from lib.data import concepts
 from lib.errors import DataError
-from lib.extraction.run import align
+from lib.run import align
 
 TYPES = 4  # sign bits of the prompt state's leading components: 16 types of prompt
 

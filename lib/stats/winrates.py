@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from scipy import stats as scipy_stats
 
-from lib.extraction.run import Aligned, align
+from lib.run import Aligned, align
 from lib.stats import permutation, proportions
 
 ALL = "all"
@@ -27,6 +27,7 @@ POWER = 0.8
 ALIKE = 0.95  # share of comparisons on which a head that chooses as length does agrees with it
 HEAD, SCORE, FINAL = "head", "score", "final score"  # kinds of rule; the model's one score
 GATED = "gated score"  # the one score of a model with a gate
+GATE, NO_GATE = "gate", "this model has no gate"
 LONGER, SHORTER = "longer response", "shorter response"  # baselines that read length alone
 AS_LENGTH, NO_MORE = "as the {}", "no more than the {}"  # how a head stands to LONGER or SHORTER
 RATES = ["wins", "ties", "losses", "win_rate", "low", "high", "boot_low", "boot_high"]

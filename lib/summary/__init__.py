@@ -15,8 +15,8 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 ``compare``       models paired on the comparisons that both were audited on
 """
 
-from lib.summary.comparing import compare, scores
-from lib.summary.scorecards import entanglement, gates, longer, matrix, scorecard, sides
+from lib.summary.compare.stats import compare, scores
+from lib.summary.scorecard.stats import entanglement, gates, longer, matrix, scorecard, sides
 from lib.summary.tables import Tables, everything, models, tables
 
 __all__ = [

@@ -9,26 +9,13 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from lib import paths
+from lib import declared, paths
+from lib.analyses.protocols import stats
 from lib.errors import DataError
-from lib.stats import protocols
 
 NOT_RUN = "not run"
 OUTCOMES = "outcomes"  # the table that names its model and dataset
 KINDS = ("holistic", "structured", "targeted", "")
-
-# What this package reads of the tables that pages leave; those of an older version may lack it.
-COLUMNS = {
-    "validity": "head subset n prompts win_rate low high p p_adjusted verdict mde note",
-    "baselines": "baseline subset n win_rate low high note",
-    OUTCOMES: "kind rule item prompt better worse criterion subset outcome",
-    "protocols": "head protocol win_rate low high p_adjusted",
-    "disentanglement": "kind head other r low high",
-    "rules": "rule subset chosen n win_rate low high gain gain_low gain_high p_adjusted mde note",
-    "labels": "head claims own low high label why",
-    "heads": "head concept",
-    "readout": "concept head verdict",
-}
 
 
 @dataclass(frozen=True)
@@ -89,10 +76,10 @@ class Tables:
 def whole(dataset: str) -> bool:
     """Does a dataset ask one question with all of its comparisons?
 
-    Not where each criterion varies a thing of its own (``lib.stats.protocols`` calls such a
+    Not where each criterion varies a thing of its own (the protocols analysis calls such a
     dataset targeted): there the criteria are judged one by one, and their mean is no verdict.
     """
-    return protocols.kind(dataset) != "targeted"
+    return stats.kind(dataset) != "targeted"
 
 
 def tables(results: str | Path, model: str) -> Tables:
@@ -122,7 +109,7 @@ def tables(results: str | Path, model: str) -> Tables:
             "none",
             f"Execute its pages with tables={results}/{paths.slug(model)}/…, or run make book.",
         )
-    order = sorted(found, key=lambda name: (KINDS.index(protocols.kind(name)), name))
+    order = sorted(found, key=lambda name: (KINDS.index(stats.kind(name)), name))
     return Tables(model, folder, {name: found[name] for name in order})
 
 
@@ -170,7 +157,9 @@ def _read(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
 
 def _complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """The table, when it has the columns that a table of its name needs."""
-    lacks = [column for column in COLUMNS.get(path.stem, "").split() if column not in table]
+    lacks = [
+        column for column in _read_elsewhere().get(path.stem, "").split() if column not in table
+    ]
     if lacks:
         raise DataError(
             f"a table with the column{'s' * (len(lacks) > 1)} {', '.join(lacks)} at {path}",
@@ -178,3 +167,8 @@ def _complete(table: pd.DataFrame, path: Path) -> pd.DataFrame:
             "Execute the page that wrote it again.",
         )
     return table
+
+
+def _read_elsewhere() -> dict[str, str]:
+    """Columns of tables that are read here; those of an older version may lack one."""
+    return dict(kept for each in declared.every().values() for kept in each.keeps.items())

@@ -10,9 +10,10 @@ import nbformat
 import pytest
 
 from lib import paths
+from lib.analyses.disentanglement import stats
 from lib.book import plan, toc
-from lib.calibration import checks
-from lib.stats import disentanglement, winrates
+from lib.planted import checks
+from lib.stats import winrates
 
 INDEX = paths.BOOK / "index.md"
 CHAPTERS = sorted((paths.BOOK / "findings").glob("*.md"))
@@ -27,7 +28,7 @@ FIELD = re.compile(r"^:+(\{.*|\w+:.*)?$", re.MULTILINE)  # of directives: fences
 
 NUMBER = re.compile(r"(?<![\w.])\.?\d[\d.,]*%?")
 # Conventions that a page may say in digits: limits of its code, and names and formulas.
-LIMITS = (0.05, winrates.STRONG, *winrates.CHANCE, winrates.POWER, disentanglement.THRESHOLD)
+LIMITS = (0.05, winrates.STRONG, *winrates.CHANCE, winrates.POWER, stats.THRESHOLD)
 CONVENTIONS = {f"{limit:g}".lstrip("0") for limit in LIMITS} | {f"{checks.LEVEL:.0%}"}
 PHRASES = ("Llama 3 8B", "Padded 32", "1 − |*r*|", "1 − arccos", "95th percentile", "reaches 1,")
 PHRASES += ("45°", "these correlate .5")

@@ -21,18 +21,15 @@ from safetensors import safe_open
 
 from lib import __main__ as shell
 from lib import paths
+from lib.analyses.disentanglement import stats
+from lib.analyses.geometry import stats as geometry
+from lib.analyses.labels import stats as labels
+from lib.analyses.protocols import stats as protocols
+from lib.analyses.separability import stats as separability
 from lib.book import mathml, pages, plan
-from lib.calibration import checks
 from lib.data import SETS, helpsteer2
-from lib.stats import (
-    disentanglement,
-    geometry,
-    labels,
-    proportions,
-    protocols,
-    separability,
-    winrates,
-)
+from lib.planted import checks
+from lib.stats import proportions, winrates
 from lib.training import gate
 
 PAGES = {
@@ -182,7 +179,7 @@ def test_functions_named_alone_are_in_the_module_of_their_section():
     for text in METHODS.split("\n## ")[2:]:
         named = re.findall(r"\(`([a-z_]+)`\)", text)
         if named:
-            module = importlib.import_module(re.search(r"`(lib\.stats\.\w+)`", text)[1])
+            module = importlib.import_module(re.search(r"`(lib(?:\.\w+)+)`", text)[1])
             assert all(callable(getattr(module, name)) for name in named)
             found += len(named)
     assert found
@@ -231,7 +228,7 @@ def test_conventions_are_those_of_the_code():
     assert told("Validity", winrates.STRONG, *winrates.CHANCE, winrates.POWER)
     assert told("Protocols", protocols.GENERAL, helpsteer2.TARGET_GAP, helpsteer2.OTHER_GAP)
     assert told("Labels", labels.GAP, labels.DISCRIMINANT)
-    assert told("Disentanglement", disentanglement.THRESHOLD)
+    assert told("Disentanglement", stats.THRESHOLD)
     assert r"N = n + \tfrac14" in section("Validity") and proportions.PSEUDO_CLUSTERS == 1 / 4
     assert "10^{-5}" in section("Geometry") and geometry.TOLERANCE == 1e-5
     assert "twice" in section("Geometry") and geometry.DOMINATES == 2
@@ -250,7 +247,7 @@ def test_what_is_said_to_be_left_out_is():
 
 def test_methods_hold_conventions_and_no_results():
     constants = {winrates.STRONG, *winrates.CHANCE, winrates.POWER, labels.GAP, labels.DISCRIMINANT}
-    constants |= {disentanglement.THRESHOLD, separability.RECOVERED, gate.CORRELATION, 0.05, 0.95}
+    constants |= {stats.THRESHOLD, separability.RECOVERED, gate.CORRELATION, 0.05, 0.95}
     constants |= {checks.LEVEL, checks.FALSE, *checks.COVERAGE}
     typed = set(re.findall(r"(?<![\w.])\d*\.\d+", METHODS))
     assert typed <= {_short(value) for value in constants}
@@ -378,7 +375,7 @@ def test_a_dataset_is_added_by_following_the_page(checkout):
         if language == "python" and body.startswith(('"capitals"', '("capitals"'))
     }
     opens = {"lib/data/__init__.py": "SETS = {\n", "lib/data/concepts.py": "CRITERIA = (\n"}
-    opens["lib/stats/protocols.py"] = "KINDS = {\n"
+    opens["lib/analyses/protocols/stats.py"] = "KINDS = {\n"
     assert set(lines) == set(opens)
     for path, opening in opens.items():
         source = (checkout / path).read_text(encoding="utf-8")
@@ -396,7 +393,7 @@ def test_a_dataset_is_added_by_following_the_page(checkout):
 def test_an_analysis_is_added_by_following_the_page(checkout):
     text = PAGES["how-to/add-an-analysis.md"]
     cells, marks = [], {"tags": ["hide-input"]}
-    for language, body, _ in blocks(text.split("has these cells")[1].split("\n## 6")[0]):
+    for language, body, _ in blocks(text.split("has these cells")[1].split("\n## 7")[0]):
         if language == "markdown":
             cells.append(nbformat.v4.new_markdown_cell(body.strip()))
         else:

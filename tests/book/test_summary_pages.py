@@ -10,9 +10,9 @@ from nbformat import v4
 
 from lib import paths, stats
 from lib.book import pages
-from lib.charts import matrix as charts
-from lib.planted import make_run, validity_world
+from lib.planted.worlds import make_run, validity_world
 from lib.stats.winrates import outcomes
+from lib.summary.scorecard import charts
 
 pytestmark = pytest.mark.slow
 PLACE = "some/model"

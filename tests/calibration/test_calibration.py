@@ -6,31 +6,28 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.calibration import (
-    ANALYSES,
-    calibrate,
-    comparing,
-    disentanglement,
-    gating,
-    geometry,
-    separability,
-    validity,
-)
-from lib.calibration import labels as on_labels
-from lib.calibration import protocols as on_protocols
-from lib.calibration.checks import COLUMNS, FORMS, MEASURES, VERDICTS
-from lib.findings import disentanglement as findings_of_heads
-from lib.findings import protocols as findings_of_protocols
-from lib.planted.disentanglement import blocks_world, length_world, levels_world
-from lib.planted.gating import COSINE, equal_world, gating_world, transform
-from lib.planted.labels import label_world
-from lib.planted.protocols import protocol_wins
+from lib import declared
+from lib.analyses.disentanglement import calibration as disentanglement
+from lib.analyses.disentanglement import stats, words
+from lib.analyses.disentanglement.worlds import blocks_world, length_world, levels_world
+from lib.analyses.gating import calibration as gating
+from lib.analyses.gating.worlds import COSINE, equal_world, gating_world, transform
+from lib.analyses.geometry import calibration as geometry
+from lib.analyses.labels import calibration as on_labels
+from lib.analyses.labels import stats as labels
+from lib.analyses.labels.worlds import label_world
+from lib.analyses.protocols import calibration as on_protocols
+from lib.analyses.protocols import words as findings_of_protocols
+from lib.analyses.protocols.stats import protocol_matrix
+from lib.analyses.protocols.worlds import protocol_wins
+from lib.analyses.separability import calibration as separability
+from lib.analyses.validity import calibration as validity
+from lib.calibration import calibrate
+from lib.planted.checks import COLUMNS, FORMS, MEASURES, VERDICTS
 from lib.planted.worlds import length_wins, make_run, model_wins, skewed_gaps
-from lib.stats import disentanglement as on_heads
-from lib.stats import labels
 from lib.stats import validity as on_a_run
-from lib.stats.protocols import protocol_matrix
 from lib.stats.winrates import validity_as_published
+from lib.summary.compare import calibration
 
 DRAWS = 20  # worlds a check, at most, of the whole table
 
@@ -171,7 +168,7 @@ def test_levels_have_the_correlation_that_was_planted():
 
 
 def test_equal_models_are_told_apart_in_few_worlds_and_better_ones_in_most():
-    false, power, _ = comparing.checks(60, 0)
+    false, power, _ = calibration.checks(60, 0)
     assert false["rate"] < 0.15 and power["rate"] > 0.6
 
 
@@ -207,12 +204,12 @@ def test_whole_blocks_are_known_whatever_their_number_and_size(monkeypatch, bloc
 @pytest.mark.parametrize(("read", "expected"), [("length", True), ("another thing", False)])
 def test_what_goes_with_length_is_what_the_page_says_goes(read, expected):
     run = length_world(100, read=read)
-    pairs = on_heads.disentanglement(run, draws=2)
-    found = on_heads.factors(run, draws=2)
-    table = on_heads.overview(
-        on_heads.disentanglement_as_published(run), pairs, on_heads.clusters(run, draws=2), found
+    pairs = stats.disentanglement(run, draws=2)
+    found = stats.factors(run, draws=2)
+    table = stats.overview(
+        stats.disentanglement_as_published(run), pairs, stats.clusters(run, draws=2), found
     )
-    told = " ".join(findings_of_heads._levels(table.set_index("kind")))
+    told = " ".join(words._levels(table.set_index("kind")))
     assert ("More than half of it within items goes" in told) is expected
     assert disentanglement.goes(run) is expected
 
@@ -231,7 +228,7 @@ def test_geometry_claims_places_and_none_after_a_change_of_gauge():
 
 
 def test_places_are_claimed_of_others_weights_where_nothing_is_judged(monkeypatch):
-    monkeypatch.setattr(geometry.geometry, "TOLERANCE", np.inf)
+    monkeypatch.setattr(geometry.stats, "TOLERANCE", np.inf)
     rows = pd.DataFrame(geometry._identity(2, 0))
     placed = rows.loc[rows["claim"] == "entanglement has a place"]
     assert (placed["rate"] > 0).tolist() == [True, True], "else the identity decides nothing"
@@ -285,7 +282,9 @@ def test_a_probe_falls_short_of_a_head_that_is_the_concept_and_the_lower_end_sta
 
 @pytest.mark.slow
 def test_every_analysis_has_rows_with_targets(table):
-    assert list(dict.fromkeys(table["analysis"])) == list(ANALYSES)
+    assert list(dict.fromkeys(table["analysis"])) == [
+        name for name, each in declared.every().items() if each.calibrated
+    ]
     assert table.columns.tolist() == ["analysis", *COLUMNS]
     assert set(table["measure"]) == set(MEASURES) and set(table["form"]) == set(FORMS)
     assert table["verdict"].isin(VERDICTS).all()

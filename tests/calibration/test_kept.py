@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
 from lib import calibration, paths
 from lib.calibration import kept
-from lib.calibration.checks import check
+from lib.planted.checks import check
 
 CALLS = []
 
@@ -18,7 +17,7 @@ CALLS = []
 class Made:
     """Stands for a module of checks."""
 
-    __name__ = "lib.calibration.geometry"
+    __name__ = "lib.analyses.geometry.calibration"
 
     @staticmethod
     def checks(draws: int, seed: int) -> list[dict]:
@@ -30,7 +29,7 @@ class Made:
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
     CALLS.clear()
-    monkeypatch.setattr(calibration, "ANALYSES", {"one": Made})
+    monkeypatch.setattr(calibration, "_calibrated", lambda: [("one", Made)])
     monkeypatch.setattr(paths, "CALIBRATION", tmp_path / "committed")
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
 
@@ -100,6 +99,5 @@ def test_the_digest_follows_code_and_not_its_words(tmp_path, monkeypatch):
 
 
 def test_every_analysis_depends_on_its_statistics():
-    modules = {name: sys.modules[f"lib.calibration.{name}"] for name in ("geometry", "labels")}
-    digests = {kept.code_digest(module.__name__) for module in modules.values()}
-    assert len(digests) == 2
+    names = ("lib.analyses.geometry.calibration", "lib.analyses.labels.calibration")
+    assert len({kept.code_digest(name) for name in names}) == 2

@@ -21,9 +21,11 @@ import pytest
 import vl_convert
 
 from lib import charts, paths, stats
+from lib.analyses.data import charts as data_charts
+from lib.analyses.data import stats as data_tables
 from lib.charts import render, theme
 from lib.errors import DataError
-from lib.planted import make_run, validity_world
+from lib.planted.worlds import make_run, validity_world
 from lib.stats.winrates import VERDICTS
 
 STATIC = paths.BOOK / "_static"
@@ -364,7 +366,7 @@ def two_bins() -> pd.DataFrame:
 
 
 def test_lengths_close_the_last_bin_and_name_both_sides():
-    chart = charts.lengths(two_bins())
+    chart = data_charts.lengths(two_bins())
     (edges,) = [
         pd.read_csv(io.StringIO(text))
         for text in chart.spec["datasets"].values()
@@ -381,8 +383,8 @@ def test_lengths_close_the_last_bin_and_name_both_sides():
 
 
 def test_lengths_of_a_real_run_are_drawn(world):
-    table = stats.lengths(validity_world())
-    pd.testing.assert_frame_equal(downloaded(charts.lengths(table)), table, check_dtype=False)
+    table = data_tables.lengths(validity_world())
+    pd.testing.assert_frame_equal(downloaded(data_charts.lengths(table)), table, check_dtype=False)
 
 
 def test_dropped_counts_every_step_and_reason():
@@ -393,7 +395,7 @@ def test_dropped_counts_every_step_and_reason():
             "items": [1200, 9, 1191],
         }
     )
-    chart = charts.dropped(table)
+    chart = data_charts.dropped(table)
     assert chart.alternative == (
         "Items by step: read 1,200; dropped: prompts differ 9; scored 1,191."
     )
@@ -401,7 +403,7 @@ def test_dropped_counts_every_step_and_reason():
     assert {"1,200", "9", "1,191", "dropped: prompts differ"} <= set(words)
 
 
-@pytest.mark.parametrize("function", [charts.lengths, charts.dropped])
+@pytest.mark.parametrize("function", [data_charts.lengths, data_charts.dropped])
 def test_data_charts_refuse_other_tables(function, world):
     with pytest.raises(DataError, match="column"):
         function(world[0])
@@ -552,9 +554,9 @@ def open_page(chromium, tmp_path):
 
 
 def figures_of_all(world):
-    table = stats.lengths(validity_world())
+    table = data_tables.lengths(validity_world())
     count = pd.DataFrame({"step": ["read"], "reason": [""], "items": [600]})
-    return [charts.validity(*world), charts.lengths(table), charts.dropped(count)]
+    return [charts.validity(*world), data_charts.lengths(table), data_charts.dropped(count)]
 
 
 @pytest.mark.slow
@@ -646,7 +648,9 @@ def test_a_chart_that_fails_says_so(open_page, world):
     page = open_page(
         [
             chart.html(),
-            charts.dropped(pd.DataFrame({"step": ["read"], "reason": [""], "items": [600]})).html(),
+            data_charts.dropped(
+                pd.DataFrame({"step": ["read"], "reason": [""], "items": [600]})
+            ).html(),
         ]
     )
     states = page.eval_on_selector_all(".chart-view", "es => es.map(e => e.dataset.state)")

@@ -3,13 +3,18 @@
 import numpy as np
 import pytest
 
-from lib import charts, stats
-from lib.findings import data as data_says
-from lib.findings import disentanglement as separate_says
-from lib.findings import gating as gating_says
-from lib.findings import validity as validity_says
+from lib import stats
+from lib.analyses.data import charts as data_charts
+from lib.analyses.data import stats as data_tables
+from lib.analyses.data import words
+from lib.analyses.disentanglement import stats as tables
+from lib.analyses.disentanglement import words as separate_says
+from lib.analyses.gating import stats as gating
+from lib.analyses.gating import words as gating_says
+from lib.analyses.labels import stats as labels
+from lib.analyses.separability import stats as separability
+from lib.analyses.validity import words as validity_says
 from lib.planted.worlds import make_run
-from lib.stats import disentanglement, gating, labels, separability
 
 PAIR = [[3.0, 1.0], [1.0, 2.0]]
 
@@ -20,18 +25,16 @@ def nothing():
 
 def test_two_responses_give_no_correlation():
     run = make_run(PAIR)
-    assert disentanglement.disentanglement(run, draws=10)["r"].isna().all()
-    assert disentanglement.disentanglement_as_published(run)["rho"].isna().all()
-    clusters = disentanglement.clusters(run, draws=10)
-    told = separate_says.unusable(disentanglement.disentanglement(run, draws=10), clusters)
+    assert tables.disentanglement(run, draws=10)["r"].isna().all()
+    assert tables.disentanglement_as_published(run)["rho"].isna().all()
+    clusters = tables.clusters(run, draws=10)
+    told = separate_says.unusable(tables.disentanglement(run, draws=10), clusters)
     assert told == ["head_0, head_1 can't be compared with any head: fewer than three responses."]
 
 
 def test_four_responses_do():
     run = make_run([[3.0, 1.0], [1.0, 2.0], [2.0, 0.0], [0.0, 4.0]])
-    assert disentanglement.disentanglement_as_published(run)["rho"].tolist() == pytest.approx(
-        [-0.8]
-    )
+    assert tables.disentanglement_as_published(run)["rho"].tolist() == pytest.approx([-0.8])
 
 
 def test_agreement_needs_a_second_prompt():
@@ -48,12 +51,12 @@ def test_agreement_needs_a_second_prompt():
 
 def test_lengths_without_comparisons_are_counted_as_none():
     run = nothing()
-    lengths = stats.lengths(run)
+    lengths = data_tables.lengths(run)
     assert not lengths["share"].any()
-    assert "No comparison is there" in charts.lengths(lengths).alternative
-    summary = stats.length_summary(run)
+    assert "No comparison is there" in data_charts.lengths(lengths).alternative
+    summary = data_tables.length_summary(run)
     assert summary["n"].tolist() == [0] and summary["better_tokens"].isna().all()
-    assert data_says.counted(stats.counts(run), summary)["longer"] == "–"
+    assert words.counted(data_tables.counts(run), summary)["longer"] == "–"
 
 
 def test_no_comparison_is_a_note_and_no_row_is_missing():

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from lib import stats
-from lib.planted import make_run, validity_world
+from lib.planted.worlds import make_run, validity_world
 from lib.stats.winrates import outcomes
 
 

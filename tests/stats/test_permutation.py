@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from lib.planted import wins
+from lib.planted.worlds import wins
 from lib.stats.permutation import departures, flips, holm, sign_flip, sign_flips
 
 

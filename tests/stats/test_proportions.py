@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from lib.planted import wins
+from lib.planted.worlds import wins
 from lib.stats.proportions import bootstrap, by_cluster, clustered, wilson
 
 WORLDS = 2000

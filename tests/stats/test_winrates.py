@@ -8,10 +8,11 @@ import pytest
 from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 
+from lib.analyses.data.stats import length_summary
 from lib.errors import DataError
-from lib.extraction.run import comparisons
-from lib.planted import make_run, validity_world
-from lib.stats import baselines, distinct, length_summary, validity, validity_as_published
+from lib.planted.worlds import make_run, validity_world
+from lib.run import comparisons
+from lib.stats import baselines, distinct, validity, validity_as_published
 from lib.stats.winrates import first_component, tied, verdicts
 
 FOUND = ("strong", "tracks", "inverted")

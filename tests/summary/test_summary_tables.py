@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import paths, summary
+from lib import declared, paths, summary
 from lib.errors import DataError
-from lib.planted import make_run
-from lib.summary.tables import COLUMNS
+from lib.planted.worlds import make_run
+
+COLUMNS = {
+    name: columns for each in declared.every().values() for name, columns in each.keeps.items()
+}
 
 ANY = pd.DataFrame({"x": [1]})
 RUN = make_run(np.arange(8.0)[:, None])

@@ -1,0 +1,14 @@
+"""Models side by side, paired on the comparisons that all were audited on.
+
+``stats``        ``scores``, ``compare``
+``charts``       scores, differences
+``calibration``  differences between models
+"""
+
+from lib.declared import Analysis
+
+ANALYSIS = Analysis(
+    __name__,
+    place=110,
+    calibrated=True,
+)

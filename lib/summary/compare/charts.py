@@ -1,0 +1,96 @@
+"""Models side by side: the score of each by dataset, and the paired differences."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lib.charts.intervals import intervals
+from lib.charts.render import Chart, nothing, plain, require
+from lib.stats.winrates import LONGER
+from lib.summary.compare.stats import DIFFERENCES, SCORES
+
+TONES = ("better", "worse", "baseline")
+
+
+def scores(table: pd.DataFrame) -> Chart:
+    """Win rate of each model's one score on each dataset, models next to one another.
+
+    Parameters
+    ----------
+    table
+        As ``lib.summary.scores`` returns it.
+
+    Raises
+    ------
+    DataError
+        When a column is missing or there is no row.
+    """
+    require(table, SCORES, "scores")
+    models = list(dict.fromkeys(table["model"]))
+    several = len(models) > 1
+    rows = pd.DataFrame(
+        {
+            "name": [
+                f"{plain(row.dataset)} · {plain(row.model)}" if several else plain(row.dataset)
+                for row in table.itertuples()
+            ],
+            "group": "every dataset",
+            "value": table["win_rate"],
+            "low": table["low"],
+            "high": table["high"],
+            "note": table["note"],
+            "tone": [TONES[models.index(model) % len(TONES)] for model in table["model"]],
+            "beside": table["longer"].astype(float),
+        }
+    )
+    return intervals(
+        rows,
+        title="share of comparisons won",
+        reference=0.5,
+        domain=(0.4, 0.7),
+        data=table,
+        name="scores",
+        what="Win rates of the models' scores",
+        beside=LONGER,
+        caption="Share of all comparisons of a dataset that the model's one score ranks as "
+        "that dataset marks them, ties counted half, with its interval. Models were not audited "
+        "on the same comparisons where each trained on others, so intervals that overlap decide "
+        "nothing; the paired differences do. Grey tick: the share that the longer response alone "
+        "wins on the same comparisons.",
+    )
+
+
+def differences(table: pd.DataFrame) -> Chart:
+    """Paired differences of two models by dataset; a menu of pairs where there are several.
+
+    Parameters
+    ----------
+    table
+        As ``lib.summary.compare`` returns it.
+
+    Raises
+    ------
+    DataError
+        When a column is missing.
+    """
+    require(table.reindex(range(1)) if table.empty else table, DIFFERENCES, "differences")
+    if table.empty:
+        sentence = "Fewer than two models share a dataset: there is nothing to compare."
+        return nothing(sentence, table, "differences")
+    tone = {"higher": "better", "lower": "worse"}
+    rows = table.rename(columns={"dataset": "name", "difference": "value"}).assign(
+        group=[f"{row.model} less {row.other}" for row in table.itertuples()],
+        tone=[tone.get(verdict, "baseline") for verdict in table["verdict"]],
+    )
+    return intervals(
+        rows,
+        title="difference in the share of comparisons won",
+        reference=0.0,
+        domain=(-0.1, 0.1),
+        data=table,
+        name="differences",
+        what="Paired differences",
+        caption="Win rate of the first model less that of the second on the comparisons that both "
+        "were audited on, with a 95% interval over prompts. In grey: not told apart after "
+        "correction over all rows.",
+    )

@@ -1,0 +1,636 @@
+"""What published audits claim, computed again from the figures that they give.
+
+``head_names``       the names an audit used beside those of the model card
+``rates``            published win rates with their intervals, exact p and verdicts
+``rank_pairs``       published rank correlations under their true names
+``probe_shares``     the variance share that a published probe accuracy stands for
+``geometry_bounds``  what a published regression allows
+``random_angles``    angles between random subspaces
+``overlaps``         a mean over models with one of them left out
+``looks``            accuracies where looks mislead, tested
+``crossover``        heads that are right about one part of hh-rlhf, on the other part
+``probes_again``     the published probe on runs at hand, beside what the kept variance predicts
+``folds_again``      what its folds and components add to accuracies
+``figures`` is what ``lib.data.published.figures`` returns. ``claims``
+puts a verdict on each claim.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import stats as scipy_stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
+
+from lib.analyses.disentanglement import stats
+from lib.analyses.geometry.stats import shape_of
+from lib.analyses.separability import stats as separability
+from lib.run import align
+from lib.stats import permutation, winrates
+from lib.stats.correlation import spearman
+from lib.stats.subspaces import principal
+
+PARTS = ("hh-rlhf/harmless-base", "hh-rlhf/helpful-base")
+TARGETED = "helpfulness, targeted"
+
+Figures = Mapping[str, Any]
+
+
+# ---- Names and rates ----
+
+
+def head_names(figures: Figures) -> pd.DataFrame:
+    """The audit's names beside the model card's, by position.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``position`` (from 1), ``called``, ``head`` (``source-label``), ``label_source``,
+        ``label``, ``right`` (is the name used the label of the row?) and ``note``: the
+        position at which the name used would be right, if any.
+    """
+    called, heads = figures["audit"]["names"], figures["armorm"]["heads"]
+    labels = [label for _, label in heads]
+    rows = []
+    for k, (name, (source, label)) in enumerate(zip(called, heads, strict=True)):
+        elsewhere = [str(j + 1) for j, other in enumerate(labels) if other == name and j != k]
+        right = name == label
+        rows.append(
+            {
+                "position": k + 1,
+                "called": name,
+                "head": f"{source}-{label}",
+                "label_source": source,
+                "label": label,
+                "right": right,
+                "note": f"the label of row {' and '.join(elsewhere)}"
+                if elsewhere and not right
+                else "",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def true_names(figures: Figures) -> dict[str, str]:
+    """The audit's name of each head → its true one."""
+    table = head_names(figures)
+    return dict(zip(table["called"], table["head"], strict=True))
+
+
+def rates(figures: Figures) -> pd.DataFrame:
+    """Every published win rate of the audit whose number of pairs is known.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``subset`` (which evaluation), ``called``, ``head`` (true name), ``n``, ``wins`` (the
+        nearest whole number), ``ties`` (0: none were published), ``losses``, ``win_rate``
+        (as published), ``low`` and ``high`` (Wilson, 95%), ``p`` (exact binomial,
+        two-sided), ``p_adjusted``, ``mde``, ``verdict`` (as ``lib.stats.winrates.verdicts``)
+        and ``note`` (when no whole number of wins gives the published rate, and what was
+        assumed).
+
+    Notes
+    -----
+    Pairs count as independent, since no prompts were published. ``p_adjusted`` is p times the
+    number of heads (Bonferroni): valid whatever the unpublished heads show, where Holm would
+    need them. ``mde`` is as in ``lib.stats.winrates``.
+    """
+    audit = figures["audit"]
+    bench, targeted = audit["rewardbench"], audit["helpfulness_targeted"]
+    entries = [
+        *(("hh-rlhf", name, audit["hh"]["n"], r) for name, r in audit["hh"]["rates"].items()),
+        *(("RewardBench", name, bench["n"], r) for name, r in bench["rates"].items()),
+        *((s, "safety", n, r) for s, (n, r) in bench["safety_by_subset"].items()),
+        *(("TYPE A", k, audit["type_a"]["n"], r) for k, r in audit["type_a"]["rates"].items()),
+        *(("TYPE B", name, n, r) for name, (r, n) in audit["type_b"].items() if n),
+        *((TARGETED, name, targeted["n"], r) for name, r in targeted["rates"].items()),
+    ]
+    heads = true_names(figures)
+    family = len(heads)
+    rows = []
+    for subset, name, n, rate in entries:
+        wins = round(rate * n)
+        test = scipy_stats.binomtest(wins, n)
+        interval = test.proportion_ci(method="wilson")
+        notes = [] if reachable(rate, n) else ["no whole number of wins gives this rate"]
+        notes += [targeted["note"]] if subset == TARGETED else []
+        rows.append(
+            {
+                "subset": subset,
+                "called": name,
+                "head": heads[name],
+                "n": n,
+                "wins": wins,
+                "ties": 0,
+                "losses": n - wins,
+                "win_rate": rate,
+                "low": interval.low,
+                "high": interval.high,
+                "p": test.pvalue,
+                "p_adjusted": min(1.0, family * test.pvalue),
+                "note": "; ".join(notes),
+            }
+        )
+    table = pd.DataFrame(rows)
+    tests = [((1, n),) for n in table["n"]]
+    table["mde"] = permutation.departures(tests, table["n"], 0.05 / family, winrates.POWER)
+    table["verdict"] = winrates.verdicts(table)
+    return table
+
+
+def reachable(rate: float, n: int, decimals: int = 3) -> bool:
+    """Does some whole number of wins out of n round to this rate?"""
+    half = 0.5 * 10**-decimals + 1e-12
+    return math.floor((rate + half) * n) >= math.ceil((rate - half) * n)
+
+
+def paired_p(first: int, second: int, n: int) -> tuple[float, float]:
+    """Smallest and largest two-sided exact p of a paired comparison of two win counts.
+
+    Two heads scored the same n pairs and won ``first`` and ``second`` of them. Of the pairs
+    that one wins alone, x and y, only x − y is known. The exact test of McNemar (1947) is
+    binomial on x of x + y. y lies between 0 and the smaller of ``second`` and n − ``first``
+    (for first ≥ second), and p grows with y.
+    """
+    first, second = max(first, second), min(first, second)
+    ends = (0, min(second, n - first))
+    found = [
+        scipy_stats.binomtest(first - second + y, first - second + 2 * y).pvalue
+        if first - second + 2 * y
+        else 1.0
+        for y in ends
+    ]
+    return found[0], found[1]
+
+
+# ---- Correlations, probes, geometry ----
+
+
+def rank_pairs(figures: Figures) -> pd.DataFrame:
+    """Published rank correlations under both names.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``called``, ``other_called``, ``head``, ``other``, ``rho``, ``renamed`` (is the pair
+        of labels another one than it was called, in either order?) and ``same_source`` (were
+        both labels made by one source?).
+    """
+    names = head_names(figures).set_index("called")
+    label = names["label"]
+    return pd.DataFrame(
+        [
+            {
+                "called": one,
+                "other_called": two,
+                "head": names["head"][one],
+                "other": names["head"][two],
+                "rho": rho,
+                "renamed": {label[one], label[two]} != {one, two},
+                "same_source": names["label_source"][one] == names["label_source"][two],
+            }
+            for one, two, rho in figures["audit"]["spearman"]
+        ]
+    )
+
+
+def share_of(accuracy: float) -> float:
+    """The variance share R² that a median-split probe accuracy stands for.
+
+    A head's score is linear in the state, s = w·h, so a probe on components of h can only
+    miss what they drop. If s and its projection are jointly normal with correlation √R²,
+    their signs about the median agree with probability 1 − arccos(√R²)/π (Sheppard, 1899);
+    turned around, R² = cos²(π(1 − accuracy)), and 0 at one half or below.
+    """
+    return math.cos(math.pi * (1 - accuracy)) ** 2 if accuracy > 0.5 else 0.0
+
+
+def probe_shares(figures: Figures) -> pd.DataFrame:
+    """Published probe accuracies: ``called``, ``head``, ``accuracy``, ``sd``, ``share`` with
+    ``low`` and ``high`` (one sd of the accuracy either side).
+    """
+    heads = true_names(figures)
+    return pd.DataFrame(
+        [
+            {
+                "called": name,
+                "head": heads[name],
+                "accuracy": accuracy,
+                "sd": sd,
+                "share": share_of(accuracy),
+                "low": share_of(accuracy - sd),
+                "high": share_of(accuracy + sd),
+            }
+            for name, (accuracy, sd) in figures["audit"]["probes"].items()
+        ]
+    )
+
+
+def largest_rms(slope: float, intercept: float, r2: float, gap: float) -> float:
+    """Largest RMS correlation that a regression of correlations on cosines allows.
+
+    Least squares of r on c with slope b, intercept a and R² passes through the means and
+    splits the variance: mean(r) = a + b·m with m = mean(c), and var(r) = b² var(c)/R². With g
+    the RMS of c, var(c) = g² − m², so
+
+        mean(r²) = (a + b m)² + b² (g² − m²)/R²,   −g ≤ m ≤ g.
+
+    In m this is a parabola that opens downwards (its coefficient is b²(1 − 1/R²) ≤ 0) with
+    vertex m* = a R²/(b (1 − R²)); its maximum over the allowed m is at m* or at the nearer
+    end. The argument holds for signed values and for absolute ones alike.
+    """
+    vertex = intercept * r2 / (slope * (1 - r2)) if r2 < 1 else math.copysign(gap, intercept)
+    m = min(max(vertex, -gap), gap)
+    return math.sqrt((intercept + slope * m) ** 2 + slope**2 * (gap**2 - m**2) / r2)
+
+
+def smallest_gap(slope: float, intercept: float, r2: float, rms_r: float) -> float:
+    """Smallest RMS cosine under which such a regression allows an RMS correlation.
+
+    ``largest_rms`` grows with g, so it is turned around. While g ≤ |m*| the maximum is
+    |a| + |b| g; beyond, it is a²/(1 − R²) + b² g²/R² (the parabola at its vertex).
+    """
+    a, b = abs(intercept), abs(slope)
+    if rms_r <= a:
+        return 0.0
+    near = (rms_r - a) / b
+    if r2 == 1 or near <= a * r2 / (b * (1 - r2)):
+        return near
+    return math.sqrt(r2 * (rms_r**2 - a**2 / (1 - r2))) / b
+
+
+def geometry_bounds(figures: Figures) -> pd.DataFrame:
+    """What the published regression allows, beside what was published.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``quantity``, ``value`` with ``low`` and ``high`` (over all roundings of the figures)
+        and ``published``. ``largest RMS correlation`` at the published RMS cosine, beside
+        the published mean |r|, which an RMS can't be below; ``smallest RMS cosine`` at that
+        mean; ``mean cosine`` (m = (mean|r| − a)/b, if the regression is of absolute values:
+        an RMS can't be below it either); beside the RMS cosine of the audit. Then the RMS
+        cosine of the independent picture, with its reading error.
+    """
+    geometry, mean_r = figures["audit"]["geometry"], figures["audit"]["disentanglement"]["mean_abs"]
+    given = (geometry["slope"], geometry["intercept"], geometry["r2"], geometry["gap"], mean_r)
+    halves = (0.0005, 0.0005, 0.005, 0.0005, 0.0005)
+
+    def over(function):
+        corners = [
+            function(*(v + s * h for v, s, h in zip(given, signs, halves, strict=True)))
+            for signs in itertools.product((-1, 1), repeat=len(given))
+        ]
+        return {"value": function(*given), "low": min(corners), "high": max(corners)}
+
+    picture, read = figures["cosines"]["rms"], figures["cosines"]["tolerance"]
+    gap = geometry["gap"]
+    return pd.DataFrame(
+        [
+            {"quantity": "largest RMS correlation", "published": mean_r}
+            | over(lambda b, a, r2, g, _: largest_rms(b, a, r2, g)),
+            {"quantity": "smallest RMS cosine", "published": gap}
+            | over(lambda b, a, r2, _, r: smallest_gap(b, a, r2, r)),
+            {"quantity": "mean cosine", "published": gap}
+            | over(lambda b, a, r2, g, r: (r - a) / b),
+            {"quantity": "RMS cosine of the picture", "published": gap}
+            | {"value": picture, "low": picture - read, "high": picture + read},
+        ]
+    )[["quantity", "value", "low", "high", "published"]]
+
+
+def random_angles(figures: Figures, *, draws: int = 20, seed: int = 0) -> pd.DataFrame:
+    """Principal angles of a random subspace of the heads' size with another.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``against`` (dimensions of the other subspace: as many as heads, and the audit's
+        principal components), ``smallest`` (mean over draws of the smallest angle),
+        ``lowest`` (the smallest of all draws), ``mean``, ``largest`` (of all draws), degrees.
+
+    Notes
+    -----
+    By symmetry the other subspace may be that of the first coordinates.
+    """
+    heads, features = figures["armorm"]["checkpoint"]["regression_layer"]
+    generator = np.random.default_rng(seed)
+    rows = []
+    for against in (heads, figures["audit"]["pca"]["components"]):
+        basis = np.eye(against, features)
+        drawn = [
+            shape_of(generator.standard_normal((1, heads, features)), basis) for _ in range(draws)
+        ]
+        small = np.concatenate([one["angle_smallest"] for one in drawn])
+        rows.append(
+            {
+                "against": against,
+                "smallest": small.mean(),
+                "lowest": small.min(),
+                "mean": np.mean([one["angle_mean"] for one in drawn]),
+                "largest": np.max([one["angle_largest"] for one in drawn]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# ---- Alignment tension ----
+
+
+def overlaps(figures: Figures) -> pd.DataFrame:
+    """Mean Jaccard overlaps with and without gpt2-large.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``sets``, ``published`` (over all models), ``recomputed`` and ``without`` (from the
+        overlaps of single models, where they were published), ``published_without`` and
+        ``implied``: what gpt2-large must have had, k·mean − (k − 1)·mean without, with
+        ``low`` and ``high`` over both roundings.
+    """
+    tension = figures["tension"]
+    models = tension["overlap_by_model"]
+    k = len(models)
+    others = [value for name, value in models.items() if name != "gpt2-large"]
+    rows = []
+    for sets, mean in tension["overlap"].items():
+        known = sets == "helpful_harmless"
+        without = tension["overlap_without_gpt2_large"][sets]
+        implied = k * mean - (k - 1) * without
+        half = k * 0.00005 + (k - 1) * 0.0005
+        rows.append(
+            {
+                "sets": sets.replace("_", " and "),
+                "published": mean,
+                "recomputed": np.mean(list(models.values())) if known else np.nan,
+                "without": np.mean(others) if known else np.nan,
+                "published_without": without,
+                "implied": implied,
+                "low": implied - half,
+                "high": implied + half,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def top_share(importance: np.ndarray, share: float, *, capped: bool) -> np.ndarray:
+    """Which neurons are in the top share, as a mask.
+
+    ``capped`` takes exactly ⌈share·n⌉, ties broken by position. Otherwise, as published:
+    values below 0 are set to 0, and all that are ``>=`` the quantile are taken; where no
+    more than ``share`` of the values are positive that quantile is 0, and all are.
+    """
+    importance = np.asarray(importance, float)
+    n = len(importance)
+    if not capped:
+        clamped = np.maximum(importance, 0)
+        return clamped >= np.quantile(clamped, 1 - share)
+    mask = np.zeros(n, bool)
+    mask[np.argsort(-importance, kind="stable")[: math.ceil(round(share * n, 6))]] = True
+    return mask
+
+
+def jaccard(one: np.ndarray, other: np.ndarray) -> float:
+    """|A ∩ B| / |A ∪ B| of two masks."""
+    return float((one & other).sum() / (one | other).sum())
+
+
+def clamped_overlap(figures: Figures, seed: int = 0) -> tuple[int, float]:
+    """Size of a published "top share" where few activations are positive, and its Jaccard
+    overlap with a set that has the right size.
+    """
+    neurons, share = figures["tension"]["gpt2_large"]["neurons"], figures["tension"]["top_share"]
+    generator = np.random.default_rng(seed)
+    mostly_negative = generator.standard_normal(neurons) + scipy_stats.norm.ppf(share / 2)
+    everything = top_share(mostly_negative, share, capped=False)
+    ordinary = top_share(generator.standard_normal(neurons), share, capped=True)
+    return int(everything.sum()), jaccard(everything, ordinary)
+
+
+def looks(figures: Figures) -> pd.DataFrame:
+    """Accuracies on LLMBar's adversarial subsets, each against one half.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``model``, ``subset``, ``n`` (pairs, from LLMBar), ``rate`` (percent, as published),
+        ``wins`` (the nearest whole number), ``p`` (exact binomial, two-sided) and
+        ``p_adjusted`` (Holm over the subsets of a model).
+
+    Notes
+    -----
+    The rates are multiples of 1/(3n), as means over three runs are. Runs share their pairs, so
+    a mean counts as one run of n pairs, and the test is on the careful side.
+    """
+    pairs = figures["llmbar"]["pairs"]
+    tables = []
+    for model, accuracy in figures["tension"]["smollm2_135m"].items():
+        given = [(subset, n, accuracy[subset]) for subset, n in pairs.items()]
+        table = pd.DataFrame(given, columns=["subset", "n", "rate"])
+        table["wins"] = (table["rate"] / 100 * table["n"]).round().astype(int)
+        p = [
+            scipy_stats.binomtest(wins, n).pvalue
+            for wins, n in zip(table["wins"], table["n"], strict=True)
+        ]
+        tables.append(table.assign(p=p, p_adjusted=permutation.holm(np.asarray(p)), model=model))
+    columns = ["model", "subset", "n", "rate", "wins", "p", "p_adjusted"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+# ---- Runs at hand ----
+
+
+def crossover(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
+    """Win rates of the heads on both parts of hh-rlhf.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``head``, ``dataset``, ``n``, ``win_rate``, ``low``, ``high``, ``verdict`` and
+        ``note``; no row where a part's run is missing.
+    """
+    columns = ["head", "dataset", "n", "win_rate", "low", "high", "verdict", "note"]
+    found = {run.attrs["dataset"]: run for run in runs}
+    if not all(part in found for part in PARTS):
+        return pd.DataFrame(columns=columns)
+    tables = []
+    for part in PARTS:
+        table = winrates.validity(found[part], draws=1)
+        tables.append(table[table["subset"] == winrates.ALL].assign(dataset=part))
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+def crossed(table: pd.DataFrame) -> pd.DataFrame:
+    """For each part, the head that follows people best there: ``head``, ``part``, ``own``
+    (its win rate), ``other`` (on the other part) with ``low`` and ``high``. From ``crossover``.
+    """
+    rows = []
+    for part in dict.fromkeys(table["dataset"]):
+        here = table[(table["dataset"] == part) & table["verdict"].isin(["strong", "tracks"])]
+        if here.empty:
+            continue
+        best = here.loc[here["win_rate"].idxmax()]
+        there = table[(table["dataset"] != part) & (table["head"] == best["head"])]
+        for row in there.itertuples():
+            rows.append(
+                {
+                    "head": best["head"],
+                    "part": part,
+                    "own": best["win_rate"],
+                    "other": row.win_rate,
+                    "low": row.low,
+                    "high": row.high,
+                }
+            )
+    return pd.DataFrame(rows, columns=["head", "part", "own", "other", "low", "high"])
+
+
+def probes_again(runs: Sequence[xr.Dataset], *, components: int = 50, seed: int = 0):
+    """The published probe on heads of the runs, beside what the kept variance predicts.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``dataset``, ``head``, ``components``, ``accuracy``, ``share`` (R² of the head on the
+        components) and ``predicted`` accuracy; rows without numbers left out.
+    """
+    columns = ["dataset", "head", "components", "accuracy", "share", "predicted"]
+    tables = [pd.DataFrame(columns=columns)]
+    for run in runs:
+        probe = separability.separability_as_published(run, components=(components,), seed=seed)
+        kept = separability.ceiling(run, components=(components,))
+        both = probe.merge(kept, on=["head", "components"], suffixes=("", "_kept"))
+        both = both.dropna(subset=["accuracy", "share"]).assign(dataset=run.attrs["dataset"])
+        if len(both):
+            tables.append(both[columns])
+    return pd.concat(tables[1:], ignore_index=True) if len(tables) > 1 else tables[0]
+
+
+def folds_again(
+    runs: Sequence[xr.Dataset], *, components: int = 50, folds: int = 5, seed: int = 0
+) -> pd.DataFrame:
+    """The published probe's accuracy, and the same probe's on prompts that it never saw.
+
+    Published folds are over rows and the components those of all rows. Held out, folds keep
+    the responses to a prompt together, and components are those of the fitting rows.
+
+    Parameters
+    ----------
+    runs
+        Runs with states.
+    components, folds
+        Of the probe.
+    seed
+        Of the folds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``dataset``, ``head``, ``accuracy``, ``held_out``; rows without numbers left out.
+    """
+    columns = ["dataset", "head", "accuracy", "held_out"]
+    tables = []
+    for run in runs:
+        hidden = run["hidden"].values.astype(float)
+        kept = np.isfinite(hidden).all(axis=1)
+        prompt = run["prompt_hash"].values[run["item_of_response"].values][kept]
+        if len(np.unique(prompt)) < folds:
+            continue
+        table = separability.separability_as_published(
+            run, components=(components,), folds=folds, seed=seed
+        )
+        usable = table["accuracy"].notna().to_numpy()
+        if usable.any():
+            score = run["score"].values[kept][:, usable].astype(float)
+            above = score > np.median(score, axis=0)
+            held_out = _held_out(hidden[kept], above, prompt, components, folds, seed)
+            table = table[usable].assign(held_out=held_out, dataset=run.attrs["dataset"])
+            tables.append(table[columns])
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+
+
+def _held_out(hidden, above, prompt, components, folds, seed) -> np.ndarray:
+    """Accuracy of every head's probe over folds by prompt, shape (heads,)."""
+    right = np.zeros(above.shape[1])
+    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
+    for fit, judge in splitter.split(hidden, groups=prompt):
+        middle = hidden[fit].mean(axis=0)
+        axes = principal(hidden[fit] - middle)[0][:components]
+        x, y = ((hidden[rows] - middle) @ axes.T for rows in (fit, judge))
+        for head, label in enumerate(above.T):
+            if len(np.unique(label[fit])) < 2:
+                right[head] += (label[judge] == label[fit][0]).mean()
+                continue
+            probe = LogisticRegression(solver="newton-cholesky").fit(x, label[fit])
+            right[head] += probe.score(y, label[judge])
+    return right / folds
+
+
+def levels(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
+    """Correlations of every two heads as published, within items and apart.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``dataset``, ``pairs`` (that have both), ``rho`` (mean |Spearman| over all
+        responses), ``within`` (mean |r| within items), ``largest`` (difference of one pair)
+        and ``flips`` (pairs whose two correlations differ in sign).
+    """
+    rows = []
+    for run in runs:
+        upper = np.triu_indices(run.sizes["head"], 1)
+        rho = spearman(run["score"].values)[upper]
+        parts = stats.components(stats.prepare(run))
+        within = stats.correlation(parts["within"])[0][upper]
+        both = np.isfinite(rho) & np.isfinite(within)
+        if both.any():
+            rho, within = rho[both], within[both]
+            rows.append(
+                {
+                    "dataset": run.attrs["dataset"],
+                    "pairs": len(rho),
+                    "rho": np.abs(rho).mean(),
+                    "within": np.abs(within).mean(),
+                    "largest": np.abs(rho - within).max(),
+                    "flips": int((rho * within < 0).sum()),
+                }
+            )
+    columns = ["dataset", "pairs", "rho", "within", "largest", "flips"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def lengths(figures: Figures, runs: Sequence[xr.Dataset]) -> pd.DataFrame:
+    """What truncation and alignment from the left would do to the runs' responses.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``dataset``, ``cut`` (share of responses that end beyond the published truncation, in
+        this model's tokens), ``better_longer`` and ``worse_longer`` (shares of comparisons in
+        which that response is the longer one: patched into, its last token is never reached).
+    """
+    most = figures["audit"]["prompts"]["tokens"]
+    rows = []
+    for run in runs:
+        tokens = run["n_response_tokens"].values
+        whole = run["n_prompt_tokens"].values[run["item_of_response"].values] + tokens
+        aligned = align(run)
+        better, worse = tokens[aligned.better], tokens[aligned.worse]
+        if len(tokens) and len(better):
+            rows.append(
+                {
+                    "dataset": run.attrs["dataset"],
+                    "cut": (whole > most).mean(),
+                    "better_longer": (better > worse).mean(),
+                    "worse_longer": (worse > better).mean(),
+                }
+            )
+    return pd.DataFrame(rows, columns=["dataset", "cut", "better_longer", "worse_longer"])

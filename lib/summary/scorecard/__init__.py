@@ -1,0 +1,13 @@
+"""One row a head, from all of its model's pages.
+
+``stats``   ``scorecard``, ``matrix``, ``longer``, ``sides``, ``entanglement``, ``gates``
+``charts``  the matrix of heads and protocols
+"""
+
+from lib.declared import ONCE, Analysis
+
+ANALYSIS = Analysis(
+    __name__,
+    place=100,
+    audited=ONCE,
+)

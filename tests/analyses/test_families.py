@@ -1,0 +1,203 @@
+"""Each page counts the tests that it corrects together, and a null says what it could have found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import stats
+from lib.analyses.disentanglement import stats as tables
+from lib.analyses.disentanglement import words
+from lib.analyses.disentanglement.worlds import blocks_world, independent_world
+from lib.analyses.gating import stats as gating
+from lib.analyses.gating import words as on_gating
+from lib.analyses.gating.worlds import gating_world
+from lib.analyses.geometry import stats as geometry
+from lib.analyses.geometry import words as on_geometry
+from lib.analyses.geometry import worlds
+from lib.analyses.labels import stats as labels
+from lib.analyses.labels import words as on_labels
+from lib.analyses.labels.worlds import label_world
+from lib.analyses.protocols import stats as protocols
+from lib.analyses.protocols import words as on_protocols
+from lib.analyses.protocols.worlds import protocol_world
+from lib.analyses.separability import stats as separability
+from lib.analyses.separability import words as on_separability
+from lib.analyses.separability.worlds import separability_world
+from lib.analyses.validity import words as on_validity
+from lib.planted.worlds import make_run, validity_world
+
+
+def coin(pairs: int = 60, heads: int = 2, **given):
+    return make_run(np.random.default_rng(0).standard_normal((2 * pairs, heads)), **given)
+
+
+def test_validity_counts_heads_and_subsets_and_leaves_out_what_has_no_test():
+    table = stats.validity(coin(subset=["a"] * 30 + ["b"] * 30))
+    (told,) = on_validity.family(table)
+    assert "one family of 6 tests" in told
+    nulls = table[table["verdict"] == "inconclusive"]
+    assert f"for the {len(nulls)} that found nothing" in told
+    assert f"{nulls['mde'].min():.3f} to {nulls['mde'].max():.3f}" in told
+    # one head of five is constant, and the only subset repeats "all"
+    (told,) = on_validity.family(stats.validity(validity_world(100)))
+    assert "one family of 4 tests" in told
+    assert on_validity.family(stats.validity(make_run(np.zeros((8, 1))))) == []
+    # a part that is called "all" is a question of its own, beside the whole and the other part
+    (told,) = on_validity.family(stats.validity(coin(subset=["all", "hard"] * 30)))
+    assert "one family of 6 tests" in told
+
+
+def test_a_head_at_chance_says_what_it_would_have_shown():
+    gaps = np.resize([1.0, -1.0], 3000)
+    table = stats.validity(make_run(np.column_stack([gaps, -gaps]).reshape(-1, 1)))
+    row = next(table.itertuples())
+    assert row.verdict == "chance"
+    assert f"departures from one half of {row.mde:.3f} would be found" in on_validity.verdict(row)
+
+
+def test_labels_count_both_families_and_tell_the_difference_they_would_find():
+    run = label_world("correct", pairs=40)
+    check = labels.label_check(run)
+    (told,) = on_labels.family(check, labels.mtmm(run))
+    assert "6 exchanges of two names, and 12 heads beside another criterion" in told
+    said = " ".join(on_labels.labels(check))
+    for table in (check.pairs, check.centred):
+        least, most = table["mde"].min(), table["mde"].max()
+        assert f"a difference of {least:.2f} to {most:.2f}, depending on the pair," in said
+    single = labels.label_check(make_run(np.zeros((8, 1))))
+    assert on_labels.family(single, labels.mtmm(make_run(np.zeros((8, 1))))) == []
+
+
+def test_names_that_are_not_told_from_random_ones_say_what_would_have_been():
+    check = labels.label_check(label_world("nothing", pairs=40, seed=3))
+    assert check.p > 0.05
+    assert f"On average {check.mde:.3f} more wins" in " ".join(on_labels.labels(check))
+    few = labels.label_check(label_world("nothing", concepts=2, pairs=40))
+    assert "can't reach p = .05" in " ".join(on_labels.labels(few))
+
+
+def test_protocols_count_cells_and_say_how_large_a_component_would_be_found():
+    runs = protocol_world("main", heads=3, protocols=4, prompts=60)
+    matrix, components = protocols.protocol_matrix(runs), protocols.variance_components(runs)
+    told = on_protocols.protocols(matrix, components)
+    assert any("one family of 12 tests" in sentence for sentence in told)
+    logit = components[components["scale"] == "logit"].set_index("component")
+    hidden = [name for name in ("head", "protocol", "interaction") if not logit.loc[name, "found"]]
+    assert "interaction" in hidden
+    for name in hidden:
+        size = f"standard deviation of {logit.loc[name, 'mde'] ** 0.5:.2f} log odds"
+        assert any(size in sentence for sentence in told)
+
+
+def test_cells_of_one_prompt_have_no_sizes_to_tell():
+    tested = pd.DataFrame({"p": [0.5, 0.5], "mde": [np.nan, np.nan]})
+    none = pd.DataFrame({"estimate": [np.nan]})
+    assert on_protocols.family(tested, none) == [
+        "Cells are tested against one half as one family of 2 tests, corrected by Holm; no departure "
+        "from one half would be found with power .8."
+    ]
+    (told,) = on_protocols.family(tested.assign(mde=[0.1, np.nan]), none)
+    assert told.endswith("of 0.100 would be found with power .8, none by 1 of them.")
+
+
+def test_a_head_changes_sides_only_after_correction():
+    """Each cell's own interval lies beyond one half, at p of about .02; twelve cells, none left."""
+    matrix = protocols.protocol_matrix(protocol_world("zero", heads=3, protocols=4, prompts=60))
+    matrix["low"], matrix["high"], matrix["p_adjusted"] = 0.51, 0.49, 0.24
+    (told,) = on_protocols._crossing(matrix)
+    assert "No head is shown" in told
+
+
+def test_disentanglement_says_what_is_not_corrected_and_how_small_a_factor_would_count():
+    run = blocks_world(pairs=150)
+    published = tables.disentanglement_as_published(run)
+    pairs = tables.disentanglement(run, draws=99)
+    groups = tables.clusters(run, draws=20)
+    found = tables.factors(run, draws=99)
+    sizes = tables.sizes(run, draws=99)
+    overview = tables.overview(published, pairs, groups, found, sizes)
+    told = words.disentanglement(overview, pairs, groups)
+    row = overview.set_index("kind").loc["within"]
+    text = " ".join(told)
+    assert f"{row['mean_abs_r']:.2f} [{row['mean_low']:.2f}, {row['mean_high']:.2f}]" in text
+    assert f"[{row['effective_low']:.1f}, {row['effective_high']:.1f}]" in text
+    assert f"would count above {row['next_needed']:.0%}" in text
+    family = words.family(pairs, found)
+    heads = row["heads"]
+    assert f"of the {heads * (heads - 1) // 2} pairs" in family[0]
+
+
+def test_without_a_factor_the_page_says_from_where_on_there_would_be_one():
+    run = independent_world(pairs=60, heads=4)
+    found = tables.factors(run, draws=99)
+    assert not found["kept"].any()
+    pairs = tables.disentanglement(run, draws=20)
+    groups = tables.clusters(run, draws=5)
+    published = tables.disentanglement_as_published(run)
+    overview = tables.overview(published, pairs, groups, found)
+    text = " ".join(words.disentanglement(overview, pairs, groups))
+    assert "finds no factor" in text and "a smaller factor can't be ruled out" in text
+
+
+def test_the_permutation_of_heads_says_how_large_a_correlation_it_would_find():
+    world = worlds.heads_world(heads=6)
+    published = geometry.geometry_as_published(world.run, world.weight, draws=9)
+    mantel = geometry.mantel(world.run, world.weight)
+    text = " ".join(on_geometry.published(published, mantel))
+    assert f"{mantel['mde'].iloc[0]:.2f} of either sign would have been found" in text
+
+
+def test_a_probe_that_finds_nothing_says_what_it_would_have_found():
+    run = separability_world("absent", pairs=600)
+    probes = separability.probes(run, repeats=1, flips=9)
+    losses = separability.readout(run, repeats=1, flips=9)
+    row = probes.iloc[0]
+    (told,) = on_separability.probes(probes)
+    assert f"{0.5 + row['mde']:.3f} would have been found" in told
+    assert losses["verdict"].tolist() == ["not found"]
+    (told,) = on_separability.readout(losses)
+    assert f"a probe right for {0.5 + losses['probe_mde'].iloc[0]:.3f}" in told
+
+
+def test_the_gate_is_told_on_each_part_with_what_would_have_been_found():
+    rules = gating.rules(gating_world(pairs=200, informed=False))
+    told = on_gating.parts(rules)
+    assert [sentence.split(" the gate")[0] for sentence in told] == ["On one", "On two"]
+    missed = rules[(rules["subset"] == "one") & ~(rules["p_adjusted"] < 0.05) & rules["mde"].gt(0)]
+    assert len(missed)
+    for size in missed["mde"]:
+        assert f"{size:.3f} would be found" in told[0]
+    assert on_gating.parts(rules[rules["subset"].isin(["all", "one"])]) == []
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2, 2), (40, 1)])
+def test_with_next_to_nothing_no_family_sentence_holds_a_nan(shape):
+    run = make_run(np.random.default_rng(0).standard_normal(shape))
+    told = on_validity.family(stats.validity(run))
+    matrix, parts = protocols.protocol_matrix([run]), protocols.variance_components([run])
+    told += on_protocols.family(matrix, parts)
+    told += on_separability.family(separability.readout(run, repeats=1, flips=2, plants=0))
+    pairs, found = tables.disentanglement(run, draws=9), tables.factors(run)
+    told += words.family(pairs, found)
+    assert told and not any("nan" in sentence for sentence in told)
+
+
+def test_the_page_says_how_many_readouts_could_be_judged():
+    short = separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4)
+    losses = separability.readout(short, repeats=1)
+    (told,) = on_separability.measurable(losses)
+    assert told.startswith("So none of 1 readouts can be judged")
+    enough = separability.readout(separability_world("not read out", pairs=600), repeats=1)
+    assert on_separability.measurable(enough) == []
+
+
+def test_heads_of_one_concept_that_cannot_be_measured_share_a_sentence():
+    losses = separability.readout(
+        separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4),
+        repeats=1,
+    )
+    two = losses.iloc[[0, 0]].assign(head=["one", "two"])
+    (told,) = on_separability.readout(two)
+    assert "→ one, two: not measurable" in told

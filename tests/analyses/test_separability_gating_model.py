@@ -1,0 +1,160 @@
+"""Sentences carry the table's own numbers, and say why where there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.analyses.gating import stats, words
+from lib.analyses.gating.worlds import gating_world
+from lib.analyses.model import stats as weights
+from lib.analyses.model import words as model_says
+from lib.analyses.separability import stats as separability
+from lib.analyses.separability import words as separability_says
+from lib.analyses.separability.worlds import separability_world
+from lib.planted.worlds import make_run
+
+
+def told_of(run) -> list[str]:
+    return separability_says.takeaways(
+        separability.separability_as_published(run),
+        separability.ceiling(run),
+        separability.probes(run, repeats=1, flips=5),
+        separability.readout(run, repeats=1, flips=5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "probe", "loss"),
+    [
+        ("not read out", "can be read from the state", "claims loses part of helpfulness"),
+        ("head equals concept", "can be read from the state", "no loss was found"),
+        ("absent", "was not found in the state", "has nothing to lose"),
+    ],
+)
+def test_each_world_is_told_as_it_is(kind, probe, loss):
+    text = " ".join(told_of(separability_world(kind, pairs=1500)))
+    assert probe in text
+    assert loss in text
+
+
+def test_numbers_are_the_tables():
+    losses = separability.readout(separability_world("not read out", pairs=400), repeats=1)
+    row = losses.iloc[0]
+    (sentence,) = separability_says.readout(losses)
+    assert f"{row['loss']:.3f} [{row['low']:.3f}, {row['high']:.3f}]" in sentence
+    (family,) = separability_says.family(losses)
+    assert "probes of 1 concept, and 1 readout loss." in family
+
+
+def fitted(*accuracy: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A published probe of heads a, b, … on 50 components, where .800 was predicted for each."""
+    both = {"head": list("abc")[: len(accuracy)], "components": 50, "n": 40, "note": ""}
+    probe = pd.DataFrame(both | {"accuracy": accuracy})
+    return probe, pd.DataFrame(both | {"share": 0.5, "predicted": 0.8, "ceiling": 0.99})
+
+
+def test_what_the_published_probe_measures_is_concluded_only_where_no_head_is_off():
+    (_, close) = separability_says.published(*fitted(0.79, 0.80, 0.76))
+    assert "within 0.010 in the median and 0.040 at most: the probe measures" in close
+    (_, far) = separability_says.published(*fitted(0.79, 0.80, 0.66))
+    assert "the probe measures" not in far
+    assert "within 0.010 in the median and 0.140 at most" in far
+    assert "1 of 3 heads misses it by more than 0.05, the most c: 0.660 where 0.800" in far
+    assert "few states (40 here) or skewed scores" in far
+    assert far.endswith("w·h itself is right for at least 0.990.")
+
+
+def test_too_little_data_is_said_to_be_too_little():
+    world = separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4)
+    (sentence,) = separability_says.readout(separability.readout(world, repeats=1))
+    assert "not measurable" in sentence
+    assert "150 comparisons" in sentence
+
+
+def test_without_states_there_is_a_reason_in_every_sentence():
+    run = separability_world("absent", pairs=20)
+    run["hidden"].values[:] = np.nan
+    told = told_of(run)
+    assert len(told) == 3
+    assert all("no states were kept" in sentence for sentence in told)
+
+
+def gated(run) -> list[str]:
+    functions = (stats.identity, stats.coefficients, stats.entropy)
+    tables = [function(run) for function in functions]
+    return words.takeaways(*tables, stats.rules(run), stats.debiasing(run))
+
+
+def test_a_gate_that_is_worth_something_is_told_so():
+    run = gating_world(pairs=800)
+    text = " ".join(gated(run))
+    assert "The score is the sum" in text
+    assert "verbosity counts against a response" in text
+    for rule in ("gate's mean", "uniform", "ridge"):
+        assert f"It gains on {rule}" in text
+    assert "verbosity is taken out of 2 of 2 other heads" in text
+    assert words.family(stats.rules(run)) == [
+        "Gains are corrected by Holm over 12 comparisons of the gate with a rule."
+    ]
+
+
+def test_a_part_of_the_rows_counts_in_the_family_of_gains():
+    run = gating_world(pairs=40)
+    half = run.assign(subset=("comparison", np.resize(["all", "hard"], 40)))
+    for given, count in ((half, 12), (run.assign(subset=("comparison", ["hard"] * 40)), 4)):
+        assert words.family(stats.rules(given)) == [
+            f"Gains are corrected by Holm over {count} comparisons of the gate with a rule."
+        ]
+
+
+def test_heads_that_go_against_the_removed_one_count_as_much():
+    table = pd.DataFrame(
+        [
+            ("length", np.nan, np.nan, 1.0),
+            ("kind", -0.9, -0.2, -0.5),
+            ("calm", 0.1, 0.1, 0.0),
+        ],
+        columns=["head", "before", "after", "lambda"],
+    ).assign(removed="length", note="")
+    (told,) = words.verbosity(table)
+    assert told == (
+        "length is taken out of 1 of 2 other heads. kind, the most correlated with it, goes from "
+        "-0.90 to -0.20; the mean size goes from 0.50 to 0.15."
+    )
+
+
+def test_no_gate_is_one_sentence():
+    (sentence,) = gated(make_run(np.zeros((20, 2))))
+    assert sentence.startswith("This model has no gate")
+
+
+def test_bad_numbers_in_a_gated_run_are_said_and_not_counted():
+    run = gating_world(pairs=40)
+    run["score"].values[0, 0] = np.nan
+    run["gate"].values[0] = np.nan
+    text = " ".join(gated(run))
+    assert "scores that are not numbers" in text
+    assert "nan" not in text
+
+
+def test_a_model_is_told_by_its_heads_weights_and_card(tiny_model):
+    heads = weights.heads(tiny_model)
+    cosines = weights.cosines(tiny_model.weight, heads["head"].tolist())
+    scores, combined = weights.scores({}), weights.combined({})
+    told = model_says.takeaways(heads, cosines, scores, combined)
+    assert told[0] == "2 heads; the names of 2 have a source."
+    assert "second" in told[1]
+    assert any("first and second" in sentence for sentence in told)
+    assert told[-1] == "This model carries no card of scores."
+
+
+def test_one_head_has_no_cosine_to_tell():
+    names = ["only"]
+    heads = weights.norms(np.ones((1, 3)), names).assign(source="unnamed", concept="")
+    told = model_says.takeaways(
+        heads, weights.cosines(np.ones((1, 3)), names), weights.scores({}), weights.combined({})
+    )
+    assert told[0] == "One head; its name has none."
+    assert "There are no two heads whose weights could be compared." in told

@@ -1,0 +1,375 @@
+"""Scorecards repeat what the pages found, and say where no page was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+from lib import stats, summary
+from lib.analyses.disentanglement import stats as disentanglement
+from lib.analyses.gating import stats as gate_stats
+from lib.analyses.gating import worlds
+from lib.analyses.labels import stats as label_stats
+from lib.analyses.labels import words
+from lib.analyses.labels import worlds as labels
+from lib.errors import DataError
+from lib.planted.worlds import validity_world
+from lib.summary import words as card_findings
+
+
+def rates(verdicts: dict[str, tuple[float, str]], subset: str = "all") -> pd.DataFrame:
+    """Rows of a validity table: head → win rate and verdict."""
+    return pd.DataFrame(
+        [
+            {
+                "head": head,
+                "subset": subset,
+                "n": 100,
+                "prompts": 90,
+                "win_rate": rate,
+                "low": rate - 0.1,
+                "high": rate + 0.1,
+                "p": np.nan if verdict == "undefined" else 0.01,
+                "p_adjusted": 0.02,
+                "verdict": verdict,
+                "mde": 0.15,
+                "note": "",
+            }
+            for head, (rate, verdict) in verdicts.items()
+        ]
+    )
+
+
+def label_rows(**label: str) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"head": head, "claims": "safety", "own": 0.4, "low": 0.3, "high": 0.5, "label": word}
+            | {"why": "" if "not" in word else "follows tone better"}
+            for head, word in label.items()
+        ]
+    )
+
+
+@pytest.fixture
+def left(keep):
+    keep("m", "xstest", validity=rates({"a": (0.7, "strong"), "b": (0.2, "inverted")}))
+    keep("m", "llmbar", validity=rates({"a": (0.6, "inconclusive"), "b": (0.55, "tracks")}))
+    results = keep("m", "rm-bench", validity=rates({"a": (0.9, "undefined"), "b": (0.5, "chance")}))
+    return lambda: summary.tables(results, "m")
+
+
+# ---- The matrix ----
+
+
+def test_the_matrix_repeats_every_verdict_with_its_numbers(audit):
+    run = validity_world()
+    results = audit("m", "xstest", run)
+    cells = summary.matrix(summary.tables(results, "m"))
+    table = stats.validity(run)
+    shared = ["head", "n", "win_rate", "low", "high", "p_adjusted", "verdict", "mde"]
+    overall = table[table["subset"] == "all"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(
+        cells.loc[cells["subset"] == "all", shared].reset_index(drop=True),
+        overall[shared],
+        check_dtype=False,
+    )
+    assert set(cells["dataset"]) == {"xstest"}
+
+
+def test_a_single_subset_is_not_told_twice_and_several_are(keep):
+    two = pd.concat([rates({"a": (0.7, "strong")}), rates({"a": (0.7, "strong")}, "x")])
+    three = pd.concat([two, rates({"a": (0.4, "inverted")}, "y")])
+    keep("m", "xstest", validity=two)
+    cells = summary.matrix(summary.tables(keep("m", "llmbar", validity=three), "m"))
+    found = cells.groupby("dataset")["subset"].agg(list).to_dict()
+    assert found == {"xstest": ["all"], "llmbar": ["all", "x", "y"]}
+
+
+def test_a_cell_that_no_page_filled_is_not_run(keep, left):
+    keep("m", "reward-bench", validity=rates({"a": (0.7, "strong")}))
+    keep("m", "beavertails", labels=label_rows(a="wrong"))
+    cells = summary.matrix(left()).set_index(["head", "dataset"])
+    assert cells.loc[("b", "reward-bench"), "verdict"] == "not run"
+    assert cells.loc[("a", "beavertails"), "verdict"] == "not run"
+    assert cells.loc[("b", "reward-bench"), "n"] == 0
+    assert np.isnan(cells.loc[("b", "reward-bench"), "win_rate"])
+    assert cells.loc[("a", "reward-bench"), "verdict"] == "strong"
+    assert len(cells) == 2 * 5
+
+
+def test_criteria_that_vary_things_of_their_own_are_judged_one_by_one(keep, left):
+    both = [rates({"a": (0.9, "strong"), "b": (0.1, "inverted")}, name) for name in ("all", "tone")]
+    keep("m", "stimuli/controlled", validity=pd.concat(both))
+    cells = summary.matrix(left())
+    targeted = cells[cells["dataset"] == "stimuli/controlled"]
+    assert targeted[["head", "subset", "verdict"]].values.tolist() == [
+        ["a", "tone", "strong"],
+        ["b", "tone", "inverted"],
+    ]
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["a", ["protocols", "strong", "best"]].tolist() == [3, 1, "xstest"]
+    assert card.loc["b", ["inverted", "worst_rate"]].tolist() == [1, 0.2]
+
+
+def test_a_model_judged_by_criterion_alone_counts_no_protocol(keep):
+    two = pd.concat([rates({"a": (0.9, "strong")}), rates({"a": (0.9, "strong")}, "tone")])
+    left = summary.tables(keep("m", "stimuli/controlled", validity=two), "m")
+    assert summary.matrix(left)["subset"].tolist() == ["tone"]
+    assert summary.scorecard(left)[["protocols", "strong"]].values.tolist() == [[0, 0]]
+
+
+def test_without_validity_pages_the_matrix_has_no_rows(keep):
+    left = summary.tables(keep("m", "xstest", labels=label_rows(a="wrong")), "m")
+    assert summary.matrix(left).empty
+    card = summary.scorecard(left).iloc[0]
+    assert card["best"] == card["worst"] == "not run"
+    assert card["protocols"] == card["strong"] == 0
+
+
+# ---- A row a head ----
+
+
+def test_verdicts_are_counted_and_the_extremes_named(left):
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["b", ["protocols", "strong", "tracks", "inverted", "chance"]].tolist() == [
+        *(3, 0, 1, 1, 1)
+    ]
+    assert card.loc["b", ["best", "best_rate", "worst", "worst_rate", "worst_low"]].tolist() == [
+        *("llmbar", 0.55, "xstest", 0.2, pytest.approx(0.1))
+    ]
+
+
+def test_an_undefined_rate_is_neither_best_nor_worst(left):
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["a", "undefined"] == 1
+    assert card.loc["a", ["best", "worst"]].tolist() == ["xstest", "llmbar"]
+
+
+def test_a_head_with_undefined_verdicts_only_has_no_extremes(keep):
+    results = keep("m", "xstest", validity=rates({"a": (np.nan, "undefined")}))
+    card = summary.scorecard(summary.tables(results, "m")).iloc[0]
+    assert card[["best", "worst"]].tolist() == ["none", "none"]
+    assert np.isnan(card["best_rate"])
+
+
+def test_columns_without_a_page_say_so(left):
+    card = summary.scorecard(left())
+    for column in ("claims", "label", "partners", "readout"):
+        assert set(card[column]) == {"not run"}
+
+
+def test_a_name_called_wrong_anywhere_is_wrong(keep, left):
+    keep("m", "llmbar", labels=label_rows(a="not contradicted", b="not tested"))
+    keep("m", "rm-bench", labels=label_rows(a="wrong", b="not contradicted"))
+    keep("m", "xstest", labels=label_rows(a="not contradicted", b="not contradicted"))
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["a", ["label", "label_on"]].tolist() == ["wrong", "rm-bench"]
+    assert card.loc["b", ["label", "label_on"]].tolist() == ["not contradicted", "rm-bench"]
+    assert card.loc["a", ["claims", "own", "own_low", "own_high"]].tolist() == [
+        *("safety", 0.4, 0.3, 0.5)
+    ]
+
+
+def test_the_gravest_verdict_on_a_name_is_kept_with_its_reason(keep, left):
+    keep("m", "llmbar", labels=label_rows(a="not contradicted", b="doubted"))
+    keep("m", "rm-bench", labels=label_rows(a="doubted", b="wrong"))
+    keep("m", "xstest", labels=label_rows(a="not tested", b="doubted"))
+    card = summary.scorecard(left()).set_index("head")
+    assert card["label"].tolist() == ["doubted", "wrong"]
+    assert card["label_why"].tolist() == ["follows tone better"] * 2
+
+
+@pytest.mark.parametrize("kind", ["correct", "swap", "taken", "length", "spill"])
+def test_the_page_its_table_and_the_scorecard_give_each_name_one_verdict(keep, kind):
+    run = labels.label_world(kind, pairs=250, rivals=1, seed=2)
+    check = label_stats.label_check(run)
+    results = keep("m", "stimuli/controlled", labels=check.heads)
+    tables = summary.tables(results, "m")
+    card = summary.scorecard(tables)
+    assert card["label"].tolist() == check.heads["label"].tolist()
+    said, glued = words.answer(check), words.glued(check)
+    pairs = summary.entanglement(tables)
+    told = " ".join(card_findings.scorecard(card, summary.matrix(tables), pairs))
+    for row in check.heads[check.heads["label"] != "not tested"].itertuples():
+        assert (f"{row.head} is named for" in said) == (row.label == "wrong")
+        assert (f"{row.head} is called wrong" in told) == (row.label == "wrong")
+        assert (f"name of {row.head}, {row.claims}, is in doubt" in told) == (
+            row.label == "doubted"
+        )
+        for label in ("wrong", "doubted"):
+            assert (row.head in glued[label]) == (row.label == label)
+    assert ("No name is called wrong" in said) == (kind == "correct")
+    accused = check.heads["label"].isin(["wrong", "doubted"])
+    assert accused.any() == (kind != "correct")
+
+
+def test_labels_of_the_labels_page_are_read_as_it_writes_them(keep):
+    run = labels.label_world("swap", gap=0.3)
+    check = label_stats.label_check(run)
+    results = keep("m", "stimuli/controlled", labels=check.heads)
+    card = summary.scorecard(summary.tables(results, "m")).set_index("head")
+    wrong = card.index[card["label"] == "wrong"]
+    assert list(wrong) == list(run["head"].values[:2]), "the two whose names were exchanged"
+
+
+def test_claims_come_from_the_models_page_where_no_label_was_checked(keep, left):
+    keep("m", heads=pd.DataFrame({"head": ["a", "b"], "concept": ["safety", ""]}))
+    card = summary.scorecard(left())
+    assert card["claims"].tolist() == ["safety", "claims none"]
+    assert set(card["label"]) == {"not run"}
+
+
+def pairs(*rows) -> pd.DataFrame:
+    columns = ["kind", "head", "other", "r", "low", "high"]
+    return pd.DataFrame([(*row, row[-1] - 0.05, row[-1] + 0.05) for row in rows], columns=columns)
+
+
+def test_partners_choose_alike_within_items_in_both_directions(keep, left):
+    keep(
+        "m",
+        "xstest",
+        disentanglement=pairs(("within", "a", "b", -0.76), ("pooled", "a", "c", 0.99)),
+    )
+    keep(
+        "m", "llmbar", disentanglement=pairs(("within", "a", "b", -0.9), ("within", "a", "c", 0.74))
+    )
+    found = summary.entanglement(left())
+    # a and c: .74 [.69, .79] may be below .7
+    assert found[["dataset", "r"]].values.tolist() == [["llmbar", -0.9], ["xstest", -0.76]]
+    card = summary.scorecard(left()).set_index("head")
+    assert card.loc["a", "partners"] == "b (r = -0.90 on llmbar)"
+    assert card.loc["b", "partners"] == "a (r = -0.90 on llmbar)"
+
+
+def test_a_model_of_one_head_has_a_scorecard(keep):
+    run = validity_world().isel(head=[0])
+    results = keep(
+        "m",
+        "xstest",
+        validity=stats.validity(run),
+        disentanglement=disentanglement.disentanglement(run),
+    )
+    card = summary.scorecard(summary.tables(results, "m"))
+    assert len(card) == 1
+    assert card["partners"].tolist() == ["none"]
+
+
+def test_readouts_are_told_by_concept(keep, left):
+    readout = pd.DataFrame(
+        {
+            "concept": ["safety", "length", "tone"],
+            "head": ["a", "a", ""],
+            "verdict": ["read out", "not read out", "undefined"],
+        }
+    )
+    keep("m", "xstest", readout=readout)
+    card = summary.scorecard(left())
+    told = "safety: read out (on xstest); length: not read out (on xstest)"
+    assert card["readout"].tolist() == [told, "none"]
+
+
+def test_a_model_without_a_head_anywhere_is_an_error(keep):
+    left = summary.tables(keep("m", "xstest", lengths=pd.DataFrame({"x": [1]})), "m")
+    with pytest.raises(DataError, match="names its heads"):
+        summary.scorecard(left)
+
+
+# ---- The gate ----
+
+
+def test_gains_of_the_gate_are_those_of_its_page(keep):
+    rules = gate_stats.rules(worlds.gating_world(200))
+    found = summary.gates(summary.tables(keep("m", "xstest", rules=rules), "m"))
+    overall = rules[rules["subset"] == "all"].reset_index(drop=True)
+    assert found["rule"].tolist() == overall["rule"].tolist()
+    np.testing.assert_array_equal(found["gain"], overall["gain"])
+
+
+def test_a_model_without_a_gate_has_no_gains(keep):
+    rules = gate_stats.rules(validity_world(50))
+    assert summary.gates(summary.tables(keep("m", "xstest", rules=rules), "m")).empty
+
+
+# ---- Length ----
+
+
+def length_rows(**rates: float) -> pd.DataFrame:
+    """Rows of a baselines table: subset → what the longer response wins."""
+    table = pd.DataFrame({"subset": list(rates), "win_rate": list(rates.values())})
+    table = table.assign(n=100, low=table["win_rate"] - 0.1, high=table["win_rate"] + 0.1, note="")
+    other = table.assign(win_rate=0.5, baseline="random direction")
+    return pd.concat([table.assign(baseline="longer response"), other], ignore_index=True)
+
+
+def test_what_the_longer_response_wins_is_read_from_the_validity_pages(keep, left):
+    keep("m", "xstest", baselines=length_rows(all=0.75))
+    keep("m", "llmbar", baselines=length_rows(all=0.4, x=0.3, y=0.5))
+    keep("m", "stimuli/controlled", baselines=length_rows(all=0.9, tone=0.8))
+    found = summary.longer(left())
+    assert found[["dataset", "subset", "win_rate"]].values.tolist() == [
+        *(["llmbar", "all", 0.4], ["llmbar", "x", 0.3], ["llmbar", "y", 0.5]),
+        ["xstest", "all", 0.75],
+        ["stimuli/controlled", "tone", 0.8],
+    ]
+
+
+def test_a_card_sets_length_beside_the_extremes_of_a_head(keep, left):
+    keep("m", "xstest", baselines=length_rows(all=0.75))
+    keep("m", "llmbar", baselines=length_rows(all=0.4))
+    card = summary.scorecard(left()).set_index("head")
+    # a wins .7 of xstest and .6 of llmbar, b .2 and .55; rm-bench tells no length
+    assert card.loc["a", ["best", "best_longer"]].tolist() == ["xstest", 0.75]
+    assert card.loc["a", ["worst", "worst_longer"]].tolist() == ["llmbar", 0.4]
+    assert card["from_length"].tolist() == pytest.approx([0.125, 0.35])
+
+
+def test_without_baselines_there_is_no_length_to_tell(left):
+    assert summary.longer(left()).empty
+    card = summary.scorecard(left())
+    assert card[["best_longer", "worst_longer", "from_length"]].isna().all(axis=None)
+
+
+def test_length_is_no_head(keep, left):
+    before = summary.scorecard(left())
+    keep("m", "xstest", baselines=length_rows(all=0.75))
+    after = summary.scorecard(left())
+    counts = ["head", "protocols", "strong", "tracks", "inverted", "inconclusive"]
+    pd.testing.assert_frame_equal(after[counts], before[counts])
+    assert set(summary.matrix(left())["head"]) == {"a", "b"}
+
+
+# ---- Corrected over protocols ----
+
+
+def over_protocols(*cells) -> pd.DataFrame:
+    columns = ["head", "protocol", "win_rate", "p_adjusted"]
+    return pd.DataFrame(cells, columns=columns).assign(low=0.1, high=0.9)
+
+
+CELLS = [(h, p, 0.6, 0.01) for h in "ab" for p in ("xstest", "llmbar", "rm-bench")]
+
+
+def test_the_protocols_table_tells_of_sides_where_it_holds_the_same_cells(keep, left):
+    keep("m", protocols=over_protocols(*CELLS, ("a", "stimuli/controlled", 0.4, 0.9)))
+    assert len(summary.sides(left())) == 7
+
+
+@pytest.mark.parametrize("lost", [0, 5])
+def test_a_protocols_table_of_other_protocols_tells_nothing(keep, left, lost):
+    own = summary.sides(left())
+    keep("m", protocols=over_protocols(*CELLS[:lost], *CELLS[lost + 1 :]))
+    pd.testing.assert_frame_equal(summary.sides(left()), own)
+
+
+def test_without_a_protocols_page_the_cells_are_corrected_together(left):
+    cells = summary.matrix(left())
+    cells = cells[(cells["subset"] == "all") & (cells["verdict"] != "not run")]
+    found = summary.sides(left())
+    assert found["head"].tolist() == cells["head"].tolist()
+    told = cells["p"].notna().to_numpy()
+    assert 0 < told.sum() < len(told)  # one is undefined, and in no family
+    expected = multipletests(cells["p"][told], method="holm")[1]
+    assert found["p_adjusted"][told].to_numpy() == pytest.approx(expected)
+    assert found["p_adjusted"][~told].isna().all()

@@ -1,0 +1,337 @@
+"""Sentences of the summary pages follow their tables, for one head or model as for many."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.analyses.protocols import words as on_protocols
+from lib.analyses.protocols.stats import COMPONENTS, PARTS
+from lib.stats.winrates import VERDICTS
+from lib.summary import words as says
+from lib.summary.compare.stats import DIFFERENCES, SCORES
+from lib.summary.scorecard.stats import CELLS, GAINS, PAIRS
+
+NO_PARTS = pd.DataFrame({"component": [*COMPONENTS, "total"], "scale": "logit", "note": "none"})
+NO_PARTS = NO_PARTS.reindex(columns=list(PARTS))
+NO_PAIRS, NO_GAINS = pd.DataFrame(columns=list(PAIRS)), pd.DataFrame(columns=list(GAINS))
+
+
+def cells(*rows) -> pd.DataFrame:
+    """Head, dataset, win rate, verdict."""
+    table = pd.DataFrame(rows, columns=["head", "dataset", "win_rate", "verdict"])
+    table["low"], table["high"], table["subset"] = (
+        table["win_rate"] - 0.1,
+        table["win_rate"] + 0.1,
+        "all",
+    )
+    return table.reindex(columns=list(CELLS))
+
+
+def card(table: pd.DataFrame, **columns) -> pd.DataFrame:
+    rows = []
+    for head, own in table.groupby("head", sort=False):
+        counts = own["verdict"].value_counts()
+        row = {"head": head, "protocols": int((own["verdict"] != "not run").sum())}
+        rows.append(row | {verdict: int(counts.get(verdict, 0)) for verdict in VERDICTS})
+    words = dict.fromkeys(
+        ("claims", "label", "label_on", "label_why", "partners", "readout"), "not run"
+    )
+    numbers = dict.fromkeys(("own", "own_low", "own_high"), np.nan)
+    return pd.DataFrame(rows).assign(**words | numbers | columns)
+
+
+MANY = cells(
+    ("a", "xstest", 0.7, "strong"),
+    ("b", "xstest", 0.3, "inverted"),
+    ("a", "llmbar", 0.5, "chance"),
+    ("b", "llmbar", 0.6, "tracks"),
+)
+
+
+def at_once(table: pd.DataFrame) -> pd.DataFrame:
+    """Sides as the verdicts say."""
+    shown = table["verdict"].isin(["strong", "tracks", "inverted"])
+    return table.rename(columns={"dataset": "protocol"}).assign(p_adjusted=1 - 0.99 * shown)
+
+
+def test_verdicts_are_counted_over_heads_and_protocols():
+    told = says.scorecard(card(MANY), MANY, NO_PAIRS)
+    assert told[0] == (
+        "2 heads on 2 protocols give 4 verdicts: 1 strong, 1 tracks, 1 inverted, 1 chance."
+    )
+    assert says.glued(card(MANY), MANY) == {"heads": "2", "protocols": "2", "verdicts": told[0]}
+
+
+def test_a_head_that_changes_sides_is_named_with_both():
+    assert says.scorecard(card(MANY), MANY, NO_PAIRS, at_once(MANY))[1] == (
+        "b goes with the labels of llmbar (0.600 [0.500, 0.700]) and against those of xstest "
+        "(0.300 [0.200, 0.400])."
+    )
+    steady = MANY[MANY["head"] == "a"]
+    told = says.scorecard(card(steady), steady, NO_PAIRS, at_once(steady))
+    assert told[1].startswith(
+        "No head is shown to go with the labels of one protocol and against those of another"
+    )
+
+
+def test_one_head_on_one_protocol_reads_as_such():
+    one = cells(("reward", "xstest", 0.7, "strong"))
+    told = says.scorecard(card(one, partners="none"), one, NO_PAIRS)
+    assert told[0] == "The model's one head, reward, on 1 protocol: 1 strong."
+    assert not any("correlate" in sentence or "another" in sentence for sentence in told)
+
+
+def test_what_was_not_run_is_said():
+    empty = cells()
+    heads = card(cells(("a", "xstest", np.nan, "not run")))
+    told = says.scorecard(heads, empty, NO_PAIRS)
+    assert told == ["Not run for this model: validity, labels, disentanglement, probes."]
+    assert says.glued(heads, empty)["verdicts"] == "No validity page was executed."
+    hole = pd.concat([MANY, cells(("a", "rm-bench", np.nan, "not run"))])
+    told = says.scorecard(card(hole), hole, NO_PAIRS)
+    assert told[-1] == "Validity was not run for every head on rm-bench."
+    assert told[0].startswith("2 heads on 2 protocols give 4 verdicts")
+
+
+def test_a_wrong_name_is_told_with_its_number():
+    heads = card(MANY, label=["wrong", "not tested"], claims="safety", label_on="llmbar")
+    heads = heads.assign(own=0.4, own_low=0.3, own_high=0.5, label_why="follows tone better")
+    told = says.scorecard(heads, MANY, NO_PAIRS)
+    assert (
+        "a is called wrong about safety on llmbar: it follows tone better (it wins 0.40 "
+        "[0.30, 0.50] of what it claims)."
+    ) in told
+    assert "The name of 1 head was not tested." in told
+    assert "1 of 1 tested head doesn't win its own criterion beyond its interval." in told
+
+
+def test_a_name_in_doubt_is_told_with_its_partner():
+    heads = card(MANY, label=["doubted", "not contradicted"], claims="safety", label_on="llmbar")
+    heads = heads.assign(own=0.4, own_low=0.3, own_high=0.5, label_why="fits better exchanged")
+    told = says.scorecard(heads, MANY, NO_PAIRS)
+    assert "The name of a, safety, is in doubt on llmbar: it fits better exchanged." in told
+    assert not any("None of the" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        (["not contradicted"] * 2, "None of the 2 names that were tested is called wrong."),
+        (
+            ["not contradicted", "not tested"],
+            "The one name that was tested is not contradicted.",
+        ),
+        (["not tested"] * 2, "No head's name could be tested against what the head does."),
+    ],
+)
+def test_names_that_hold_or_cannot_be_tested(labels, sentence):
+    assert sentence in says.scorecard(card(MANY, label=labels), MANY, NO_PAIRS)
+
+
+def test_names_that_are_not_called_wrong_are_no_names_that_hold():
+    heads = card(MANY, label="not contradicted").assign(own_low=[0.51, 0.5])
+    told = says.scorecard(heads, MANY, NO_PAIRS)
+    place = told.index("None of the 2 names that were tested is called wrong.")
+    assert told[place + 1] == (
+        "1 of 2 tested heads doesn't win its own criterion beyond its interval."
+    )
+    told = says.scorecard(heads.assign(own_low=0.6), MANY, NO_PAIRS)
+    assert "Each tested head wins its own criterion beyond its interval." in told
+    told = says.scorecard(heads.assign(own_low=[0.4, 0.3]), MANY, NO_PAIRS)
+    assert "2 of 2 tested heads don't win their own criterion beyond their interval." in told
+
+
+def test_criteria_judged_one_by_one_are_no_verdict_on_a_protocol():
+    single = MANY.assign(subset="tone")
+    heads = card(cells(("a", "xstest", np.nan, "not run")))
+    assert says.answer(heads, single).startswith("No dataset that asks one question as a whole")
+
+
+def test_entangled_pairs_are_told_once_and_the_rest_counted():
+    rows = [("xstest", "a", str(k), 0.9, 0.8, 0.95, "") for k in range(5)]
+    rows.append(("llmbar", "a", "0", 0.8, 0.7, 0.9, ""))
+    pairs = pd.DataFrame(rows, columns=list(PAIRS))
+    told = says.scorecard(card(MANY, partners="some"), MANY, pairs)
+    assert (
+        told.count("a and 0 are entangled: their choices correlate at 0.90 [0.80, 0.95] on xstest.")
+        == 1
+    )
+    assert f"{5 - says.MOST} further pairs are entangled." in told
+    assert any("of several datasets the largest correlation is told" in line for line in told)
+    told = says.scorecard(card(MANY, partners="none"), MANY, NO_PAIRS)
+    assert (
+        "No two heads' choices correlate beyond ±0.7 for sure, wherever that was looked at." in told
+    )
+
+
+def test_a_loss_between_state_and_head_is_told():
+    heads = card(MANY, readout=["safety: not read out (on x)", "safety: read out (on x)"])
+    told = says.scorecard(heads, MANY, NO_PAIRS)
+    assert [s for s in told if "read out" in s] == [
+        "Probes find in the state what a doesn't read out."
+    ]
+
+
+def test_the_gate_gains_loses_or_is_not_told_apart():
+    rows = [
+        {"dataset": d, "rule": "ridge", "gain": g, "gain_low": g - 0.1, "gain_high": g + 0.1}
+        | {"p_adjusted": p}
+        for d, g, p in (("x", 0.2, 0.01), ("y", -0.2, 0.01), ("z", 0.01, 0.9))
+    ]
+    rows.append({"dataset": "x", "rule": "gate", "gain": np.nan})
+    assert says.gate(pd.DataFrame(rows).reindex(columns=list(GAINS))) == [
+        "Beside ridge the gate gains on x (+0.200 [+0.100, +0.300]); loses on y (-0.200 [-0.300, "
+        "-0.100]); is not told apart on 1 of 3 datasets."
+    ]
+    assert says.gate(NO_GAINS) == ["The model has no gate, or no page judged it."]
+
+
+# ---- Models compared ----
+
+
+def scores(*models) -> pd.DataFrame:
+    return pd.DataFrame({"model": models, "dataset": "x"}).reindex(columns=list(SCORES))
+
+
+def pairs(*rows) -> pd.DataFrame:
+    columns = ["dataset", "difference", "verdict", "p", "note"]
+    table = pd.DataFrame(rows, columns=columns).assign(
+        model="one", other="two", n=50, rate=0.6, other_rate=0.5, mde=0.15, p_adjusted=0.01
+    )
+    table["low"], table["high"] = table["difference"] - 0.1, table["difference"] + 0.1
+    return table.reindex(columns=list(DIFFERENCES))
+
+
+def test_one_model_alone_is_not_compared():
+    assert says.compare(scores("one"), pairs()) == [
+        "One model was audited here (one), so there is nothing to compare it with."
+    ]
+    assert says.compare(scores("one", "two"), pairs()) == [
+        "No two models were audited on the same dataset, so none are compared."
+    ]
+
+
+def test_the_better_of_two_comes_first_whichever_it_is():
+    table = pairs(("x", 0.2, "higher", 0.01, ""), ("y", -0.2, "lower", 0.01, ""))
+    told = says.compare(scores("one", "two"), table)
+    assert told[0] == (
+        "one ranks more comparisons of x as that data set marks them than two: one 0.600, two "
+        "0.500, difference +0.200 [+0.100, +0.300] on 50 in common, adjusted p = 0.01."
+    )
+    assert told[1].startswith(
+        "two ranks more comparisons of y as that data set marks them than one"
+    )
+    assert told[2] == "Corrected by Holm over 2 comparisons of two models."
+
+
+def test_where_no_difference_would_have_been_found_that_is_told():
+    told = says.compare(
+        scores("one", "two"), pairs(("x", 0.02, "not told apart", 0.9, "")).assign(mde=np.nan)
+    )
+    assert "on x (+0.020, no difference would have been found with power .8)." in told[0]
+
+
+def test_verdicts_on_a_scorecard_say_how_many_may_be_length():
+    table = MANY.assign(
+        length=["as the longer response", "no more than the shorter response", "", ""]
+    )
+    assert says.answer(card(table), table).endswith(
+        "Of the 3 that track or are inverted, 1 chooses as the longer or the shorter response does "
+        "on 95% or more and 1 is not shown to have an advantage over length."
+    )
+    assert "length" not in says.answer(card(MANY), MANY)
+
+
+def test_what_would_have_been_found_is_told_where_nothing_was():
+    table = pairs(
+        ("x", 0.02, "not told apart", 0.9, ""),
+        ("y", np.nan, "undefined", np.nan, "no comparison in common"),
+    )
+    assert says.compare(scores("one", "two"), table) == [
+        "one and two are not told apart on x (+0.020, 0.150 would have been found with power .8).",
+        "Corrected by Holm over 1 comparison of two models.",
+        "one and two are not paired on y: no comparison in common.",
+    ]
+
+
+def test_pairs_that_cannot_be_compared_are_named_one_by_one():
+    table = pairs(
+        ("xstest", 0.2, "higher", 0.01, ""),
+        ("xstest", np.nan, "undefined", np.nan, "why"),
+        ("xstest", np.nan, "undefined", np.nan, "why"),
+        ("llmbar", np.nan, "undefined", np.nan, "why"),
+    ).assign(model=["a", "a", "b", "b"], other=["b", "c", "c", "c"])
+    told = says.compare(scores("a", "b", "c"), table)
+    assert [line for line in told if "paired" in line] == [
+        "a and c are not paired on xstest: why.",
+        "b and c are not paired on xstest, llmbar: why.",
+    ]
+
+
+def test_heads_without_any_verdict_are_not_said_to_keep_to_one_side():
+    unsure = MANY.assign(verdict="inconclusive", win_rate=0.5)
+    (sentence,) = [
+        line
+        for line in says.scorecard(card(unsure), unsure, NO_PAIRS, at_once(unsure))
+        if line.startswith("No head")
+    ]
+    assert "is shown to" in sentence and sentence in says.answer(
+        card(unsure), unsure, at_once(unsure)
+    )
+
+
+# ---- Sides, corrected over protocols ----
+
+
+def over_protocols(*rows) -> pd.DataFrame:
+    """Head, protocol, win rate, adjusted p."""
+    table = pd.DataFrame(rows, columns=["head", "protocol", "win_rate", "p_adjusted"])
+    return table.assign(low=table["win_rate"] - 0.1, high=table["win_rate"] + 0.1)
+
+
+BY_PAGE = cells(
+    ("a", "xstest", 0.8, "strong"),
+    ("a", "llmbar", 0.3, "inverted"),
+    ("b", "xstest", 0.7, "tracks"),
+    ("b", "llmbar", 0.4, "inverted"),
+)
+AT_ONCE = over_protocols(
+    ("a", "xstest", 0.8, 0.001),
+    ("a", "llmbar", 0.3, 0.001),
+    ("b", "xstest", 0.7, 0.07),  # passes on its own page alone
+    ("b", "llmbar", 0.4, 0.001),
+)
+
+
+def test_the_front_page_and_the_protocols_page_count_the_same_heads():
+    alone = says.answer(card(BY_PAGE), BY_PAGE)  # of b the verdicts of two pages would say it
+    assert "of another" not in alone
+    both = says.answer(card(BY_PAGE), BY_PAGE, AT_ONCE)
+    assert "1 of 2 heads goes with the labels of one protocol and against those of" in both
+    assert "corrected over all protocols at once" in both
+    (number,) = re.findall(r"(\d+) of 2 heads", both)
+    assert on_protocols.answer(AT_ONCE).startswith(f"{number} of 2 heads")
+
+
+def test_the_scorecard_names_the_heads_that_the_protocols_page_names():
+    told = says.scorecard(card(BY_PAGE), BY_PAGE, NO_PAIRS, AT_ONCE)
+    named = [line for line in told if "goes with the labels" in line]
+    assert named == [
+        "a goes with the labels of xstest (0.800 [0.700, 0.900]) and against those of llmbar "
+        "(0.300 [0.200, 0.400])."
+    ]
+    page = on_protocols.protocols(AT_ONCE.assign(p=np.nan, mde=np.nan), NO_PARTS)
+    assert set(named) == {line for line in page if "goes with the labels" in line}
+    assert "That heads change sides is corrected over all protocols at once." in told
+    told = says.scorecard(card(BY_PAGE), BY_PAGE, NO_PAIRS)
+    assert not any("of another" in line or "goes with" in line for line in told)
+
+
+def test_no_head_changes_sides_is_said_with_its_correction_too():
+    told = says.answer(card(BY_PAGE), BY_PAGE, AT_ONCE.assign(p_adjusted=0.2))
+    assert "No head is shown to go with the labels of one protocol" in told
+    assert "corrected over all protocols at once" in told
