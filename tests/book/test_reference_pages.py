@@ -241,7 +241,8 @@ def test_conventions_are_those_of_the_code():
 
 def test_what_is_said_to_be_left_out_is():
     assert "layer by layer" in section("Separability").split("*Left out.*")[1]
-    sources = [path.read_text(encoding="utf-8") for path in (paths.LIB / "stats").glob("*.py")]
+    files = [*(paths.LIB / "stats").glob("*.py"), *(paths.LIB / "analyses").glob("*/*.py")]
+    sources = [path.read_text(encoding="utf-8") for path in files]
     assert sources and not any("layer_hidden" in source for source in sources)
 
 
