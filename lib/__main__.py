@@ -171,7 +171,7 @@ def _machine(command: argparse.ArgumentParser) -> None:
 
 
 def _fraction(text: str) -> tuple[int, int]:
-    from lib.book.plan import MOST_PARTS
+    from lib.book.document import MOST_PARTS
 
     part, _, parts = text.partition("/")
     if not (part.isdecimal() and parts.isdecimal()):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -160,7 +161,7 @@ def check_fields(
     """
     for name, kind in fields.items():
         if name in document:
-            wrong = _misfit(document[name], kind)
+            wrong = misfit(document[name], kind)
             if wrong:
                 place, needed, found = wrong
                 field = ".".join([name, *place])[:SHOWN]
@@ -174,27 +175,34 @@ def _adapter(kind):
     return TypeAdapter(kind)
 
 
-def _misfit(value, kind) -> tuple[list[str], str, str] | None:
+def misfit(value, kind, context: Any = None) -> tuple[list[str], str, str] | None:
     """Place, what was needed there and what was found, of a value that isn't of the type."""
     from pydantic import ValidationError
 
     try:
-        _adapter(kind).validate_python(value, strict=True)
+        _adapter(kind).validate_python(value, strict=True, context=context)
     except ValidationError as refused:
         wrong = refused.errors(include_url=False, include_context=False)
         found = wrong[0]["input"]
         arms = [each for each in wrong if each["input"] is found]
-        needed = " or ".join(
-            dict.fromkeys(each["msg"].removeprefix("Input should be ") for each in arms)
-        )
+        needed = " or ".join(dict.fromkeys(_needed(each["msg"]) for each in arms))
         # A union's arms are named after the place; only keys of the value are places in it.
         place, inner = [], value
         for part in wrong[0]["loc"]:
             listed = isinstance(inner, list) and isinstance(part, int) and part < len(inner)
             if listed or (isinstance(inner, Mapping) and part in inner):
                 place, inner = [*place, str(part)], inner[part]
+        if wrong[0]["type"] == "missing":
+            return [*place, wrong[0]["loc"][-1]], "a value", "none"
         return place, needed, shown(found)
     return None
+
+
+def _needed(message: str) -> str:
+    """What a message of pydantic asks for: ``a valid integer``, ``a number less than …``."""
+    message = message.removeprefix("Input should be ").partition(" or instance of ")[0]
+    message = re.sub(r"^(greater|less) than", r"a number \1 than", message)
+    return re.sub(r"^(String|List) should", lambda kind: f"a {kind[1].lower()} to", message)
 
 
 def shown(value) -> str:

@@ -1,6 +1,6 @@
 """What ``audit.local.yml`` adds to ``audit.yml``, and what ``make audit`` adds to that.
 
-Both are documents as ``lib.book.plan.load`` returns them. Models, datasets and notebooks keep
+Both are documents as ``lib.book.document.load`` returns them. Models, datasets and notebooks keep
 the place where they were first named.
 
 ``merged``    two documents as one
@@ -12,19 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lib.book.document import EXTRACTING, LOADING, Dataset
 from lib.errors import ParameterError
 
-COMMITTED = "committed"
 # What an entry that doesn't name it means.
-UNSAID = {
-    "source": "",
-    "limit": 0,
-    "seed": 0,
-    "order": "sample",
-    "dtype": "",
-    "device": "",
-    "date": "",
-}
+UNSAID = {key: Dataset.model_fields[key].default for key in (*LOADING, *EXTRACTING)}
 OF_THE_RUN = {key: value for key, value in UNSAID.items() if key != "source"} | {"parts": 1}
 
 
@@ -58,7 +50,7 @@ def explicit(audit: Mapping[str, Any], known: Mapping[str, list]) -> dict[str, A
         for each in known["audits"]
         if each["model"] == audit["model"]
         for dataset in each["datasets"]
-        if dataset.get("run") != COMMITTED
+        if "run" not in dataset
     }
     datasets = []
     for dataset in audit["datasets"]:
@@ -100,7 +92,7 @@ def _union(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
 
 def _unchanged(model: str, known: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
     """Refuse another word on how a committed run was made: chapters of the book show it."""
-    if known.get("run") != COMMITTED:
+    if "run" not in known:
         return
     changed = [
         f"{key}: {dataset[key]}"

@@ -96,9 +96,12 @@ def test_the_command_of_every_page_gives_it_what_the_plan_gave(papermill):
         ({"pages": ["validty"]}, "Did you mean 'validity'"),
         ({"pagess": []}, "Did you mean 'pages'"),
         ({"datasets": [{"name": "x", "limt": 3}]}, "Did you mean 'limit'"),
-        ({"datasets": [{"name": "x", "run": "commited"}]}, "run: committed"),
+        ({"datasets": [{"name": "x", "run": "commited"}]}, "'committed' as"),
         ({"datasets": [{"name": "x", "run": "committed"}]}, "python -m lib extract"),
-        ({"datasets": ["x"]}, "'x'"),
+        (
+            {"datasets": ["x"]},
+            'a valid dictionary as audits.smol-armo.datasets.0 in audit.yml; found "x"',
+        ),
         ({"once": [{"notebook": "labls"}]}, "labls"),
         (
             {
@@ -108,35 +111,43 @@ def test_the_command_of_every_page_gives_it_what_the_plan_gave(papermill):
             "one dataset for validity",
         ),
         ({"once": [{"notebook": "validity", "datasets": ["y"]}]}, "'y'"),
-        ({"once": [{"notebook": "validity", "datasets": None}]}, "a list of datasets"),
-        ({"once": [{"notebook": "validity", "datasets": 3}]}, "a list of datasets"),
-        (
-            {"once": [{"notebook": "validity", "datasets": "stimuli/controlled"}]},
-            "a list of datasets in audit.yml; found 'stimuli/controlled'",
-        ),
-        ({"once": [{"notebook": "validity", "datasets": [3]}]}, "Put it in quotes"),
         *(
-            ({"datasets": [{"name": "x", key: value}]}, f"{says} in audit.yml; found {found}")
-            for key, value, says, found in [
-                ("source", 5, "a text for source", "5"),
-                ("device", 0, "a text for device", "0"),
-                ("dtype", None, "a text for dtype", "None"),
-                ("order", ["head"], "a text for order", "['head']"),
-                ("order", "foo", "a known order for x", "'foo'"),
-                ("dtype", "int8", "a known dtype for x", "'int8'"),
-                *(
-                    ("limit", value, "a limit of 0 (all) or more for x", f"limit: {value!r}")
-                    for value in ("abc", -1, 1.5, True, None)
+            (
+                {"once": [{"notebook": "validity", "datasets": datasets}]},
+                "a valid list or 'all' as audits.smol-armo.once.validity.datasets in audit.yml",
+            )
+            for datasets in (None, 3, "stimuli/controlled")
+        ),
+        ({"once": [{"notebook": "validity", "datasets": [3]}]}, "found 3. Put it in quotes"),
+        *(
+            (
+                {"datasets": [{"name": "x", key: value}]},
+                f"{needed} as audits.smol-armo.datasets.x.{key} in audit.yml; found {found}",
+            )
+            for key, needed, wrong in [
+                ("source", "a valid string", {5: "5"}),
+                ("device", "a valid string", {0: "0"}),
+                ("device", r"a string to match pattern '^[^\x00]*$'", {"a\0": '"a\\u0000"'}),
+                ("device", "raw data as a unicode string", {"\ud800": '"\\ud800"'}),
+                (
+                    "dtype",
+                    "'', 'float32', 'bfloat16' or 'float16'",
+                    {None: "null", "int8": '"int8"'},
                 ),
-                *(
-                    ("seed", value, "a seed from 0 to 4294967295 for x", f"seed: {value!r}")
-                    for value in ("x", -1, 2**32)
+                ("order", "'sample' or 'head'", {"foo": '"foo"', (): "[]"}),
+                (
+                    "limit",
+                    "a valid integer",
+                    {"abc": '"abc"', 1.5: "1.5", True: "true", None: "null"},
                 ),
-                *(
-                    ("parts", value, "a number of parts from 1 to 1000 for x", f"parts: {value!r}")
-                    for value in ("x", 0)
-                ),
+                ("limit", "a number greater than or equal to 0", {-1: "-1"}),
+                ("seed", "a valid integer", {"x": '"x"'}),
+                ("seed", "a number greater than or equal to 0", {-1: "-1"}),
+                ("seed", "a number less than or equal to 4294967295", {2**32: "4294967296"}),
+                ("parts", "a valid integer", {"x": '"x"'}),
+                ("parts", "a number greater than or equal to 1", {0: "0"}),
             ]
+            for value, found in wrong.items()
         ),
     ],
 )
@@ -302,12 +313,15 @@ def test_a_model_in_a_folder_is_called_by_its_last_part_unless_two_share_it():
         ({"notebook": "claims", "model": "o"}, "known model of audit.yml"),
         ({"notebook": "claims", "datasets": ["x"]}, "model whose datasets claims reads"),
         ({"notebook": "claims", "model": "m", "datasets": ["z"]}, "'z'"),
-        ({"notebook": "claims", "model": "m", "datasets": "x"}, "a list of datasets"),
-        ({"notebook": "claims", "model": "m", "datasets": None}, "a list of datasets"),
-        ({"notebook": "claims", "model": ["m"]}, "a text for model in audit.yml; found ['m']"),
+        ({"notebook": "claims", "model": "m", "datasets": "x"}, "a valid list or 'all'"),
+        ({"notebook": "claims", "model": "m", "datasets": None}, "a valid list or 'all'"),
+        (
+            {"notebook": "claims", "model": ["m"]},
+            'a valid string as pages.claims.model in audit.yml; found ["m"]',
+        ),
         ({"notebok": "claims"}, "Did you mean 'notebook'"),
-        ({"model": "m"}, "a notebook in each such entry"),
-        ({"notebook": "status"}, "2 at book/results/status.ipynb"),
+        ({"model": "m"}, "a value as pages.m.notebook in audit.yml; found none"),
+        ({"notebook": "status"}, "book/results/status.ipynb 2 times"),
     ],
 )
 def test_a_mistake_among_the_pages_is_named(made_up, entry, says):
@@ -320,10 +334,10 @@ def test_a_mistake_among_the_pages_is_named(made_up, entry, says):
     ("text", "says"),
     [
         ("audits: {}\n- x", "YAML at"),
-        ("audits: 3", "a list of audits"),
-        ("audits: [{model: m}]", "a datasets in each"),
+        ("audits: 3", "a valid list as audits"),
+        ("audits: [{model: m}]", "a value as audits.m.datasets"),
         ("audits: [{model: m, datasets: [{name: x}, {name: x}]}]", "x 2 times"),
-        ("[1]", "keys audits, page_minutes, pages"),
+        ("[1]", "a valid dictionary in audit.yml"),
         ("audits:\n- model: m\n  datasets:\n  - {name: x}\n  model: n", "model 2 times.*line 2"),
         ("pages: []\npages: []", "pages 2 times"),
     ],
@@ -389,7 +403,9 @@ def test_an_audit_that_no_plan_comes_of_changes_nothing(made_up):
 
 def test_an_audit_of_values_that_no_run_takes_is_not_added(made_up):
     made_up()
-    with pytest.raises(ParameterError, match="a seed from 0 to 4294967295 for x"):
+    with pytest.raises(
+        ParameterError, match="less than or equal to 4294967295 as audits.m.datasets.x.seed"
+    ):
         plan.add({"model": "m", "datasets": [{"name": "x", "seed": 2**32}]})
     assert not plan.local_audit().exists()
 
