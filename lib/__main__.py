@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lib import hub
@@ -33,125 +33,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m lib", description="Audit a reward model.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    command = commands.add_parser("extract", help="run a model once over a dataset")
-    command.add_argument("--model", required=True, help="an embedded model's name, or a folder")
-    _dataset(command)
-    command.add_argument("--out", default="", help="folder for the run")
-    command.add_argument("--states", type=int, help="keep states of this many items; all if unset")
-    command.add_argument("--all-prompts", action="store_true", help="also those heads trained on")
-    command.add_argument(
-        "--taps", nargs="+", default=(), metavar="TAP", help="also keep: layers, neurons"
-    )
-    command.add_argument(
-        "--stream",
-        type=_count,
-        default=0,
-        metavar="ITEMS",
-        help="so many items in memory at a time, for sets that don't fit",
-    )
-    command.add_argument(
-        "--part", type=_fraction, metavar="I/N", help="states of one part of N alone, from 0"
-    )
-    command.add_argument("--store", help="folder for the states; in the cache if unset")
-    command.add_argument(
-        "--gather", action="append", default=[], metavar="FOLDER", help="a store of one part"
-    )
-    _machine(command)
-    command.set_defaults(run=_extract)
-
-    command = commands.add_parser("audit", help="add a model to the book and build it")
-    command.add_argument("--model", required=True, help="an embedded model, a folder or a hub id")
-    command.add_argument(
-        "--datasets",
-        required=True,
-        nargs="+",
-        metavar="NAME",
-        help="datasets' names, or file:PATH; several in one text are split as a shell does",
-    )
-    command.add_argument(
-        "--source", default="", help="folder of a dataset, or of several; the hub if unset"
-    )
-    command.add_argument(
-        "--limit", type=_count, default=0, help="at most this many items of each; 0: all"
-    )
-    command.add_argument("--seed", type=_seed, default=0, help="of the sample that limit takes")
-    command.add_argument("--cores", type=_positive, default=2)
-    _machine(command)
-    command.set_defaults(run=_audit)
-
-    command = commands.add_parser("verify", help="is a run still what its model makes of its data?")
-    command.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs in float32")
-    command.add_argument("--source", default="", help="folder of a dataset, or of several")
-    command.add_argument("--items", type=_positive, default=8, help="to score, of the shorter half")
-    command.add_argument("--seed", type=_seed, default=0, help="of that sample")
-    command.add_argument(
-        "--stamp", action="store_true", help="write the model's fingerprint into what is right"
-    )
-    command.set_defaults(run=_verify)
-
-    command = commands.add_parser("describe", help="what a dataset holds")
-    _dataset(command, "dataset")
-    command.set_defaults(run=_describe)
-
-    command = commands.add_parser("page", help="execute a notebook", add_help=False)
-    command.add_argument("notebook", nargs="?", default="")
-    command.add_argument("--out", help="the executed page")
-    command.add_argument("--title", default="", help="put after the page's own title")
-    command.add_argument("-p", action="append", default=[], metavar="NAME=VALUE", type=_pair)
-    command.add_argument("-h", "--help", action="store_true")
-    command.set_defaults(run=_page)
-
-    command = commands.add_parser("toc", help="write _toc.yml from audit.yml")
-    command.add_argument("--check", action="store_true", help="write nothing; is it in step?")
-    command.set_defaults(run=_toc)
-
-    command = commands.add_parser("site", help="render executed pages into the site")
-    command.set_defaults(run=_site)
-
-    command = commands.add_parser("build", help="extract, execute and render what changed")
-    command.add_argument("--cores", type=_positive, default=2)
-    command.set_defaults(run=_build)
-
-    command = commands.add_parser("calibrate", help="compute what the calibration page shows")
-    command.add_argument("--draws", type=_positive, default=10_000, help="worlds of a kind")
-    command.add_argument("--seed", type=_seed, default=0)
-    command.add_argument("--fresh", action="store_true", help="also what is kept and matches")
-    command.add_argument("--out", default="", help="folder; the committed one if unset")
-    command.set_defaults(run=_calibrate)
-
-    command = commands.add_parser("train", help="train heads on a frozen backbone")
-    models = command.add_subparsers(required=True, metavar="WHAT")
-    for name, what, device in (
-        ("smol-armo", "the embedded model, again", "cpu"),
-        ("smol-mixed", "the embedded model of one head, again", None),
-    ):
-        smol = models.add_parser(name, help=what)
-        smol.add_argument("--source", required=True, help="folder of real preference files")
-        smol.add_argument("--out", help="folder for weights and card; the package's by default")
-        smol.add_argument("--limit", type=int, default=0, help="items of each set; 0: all")
-        unset = device or "a GPU when there is one"
-        smol.add_argument("--device", default=device, help=f"cpu, cuda, …; {unset} if unset")
-        smol.set_defaults(run=_train, name=name)
-    armorm = models.add_parser("armorm", help="ArmoRM's recipe on any rated datasets")
-    armorm.add_argument("--model", default="smol-armo", help="whose backbone and template to use")
-    for name, what in (("ratings", "rated datasets"), ("preferences", "preference datasets")):
-        armorm.add_argument(
-            f"--{name}",
-            nargs="+",
-            required=True,
-            type=_sourced,
-            metavar="DATASET[=FOLDER]",
-            help=f"{what}, each with its source folder; the hub without one",
-        )
-    armorm.add_argument("--remove", help="attribute to take out of the others (verbosity)")
-    armorm.add_argument("--limit", type=int, default=0, help="items of each dataset; 0: all")
-    armorm.add_argument("--seed", type=_seed, default=0)
-    armorm.add_argument("--published-axis", action="store_true", help="with the published fault")
-    armorm.add_argument("--out", required=True, help="folder for the checkpoint")
-    armorm.set_defaults(run=_train_armorm)
+    _add(parser, "COMMAND", COMMANDS)
     return parser
+
+
+def _add(parser: argparse.ArgumentParser, metavar: str, commands: Mapping[str, tuple]) -> None:
+    """Give a parser the commands of a table like ``COMMANDS``."""
+    known = parser.add_subparsers(required=True, metavar=metavar, dest="name")
+    for name, (about, run, options) in commands.items():
+        command = known.add_parser(name, help=about, add_help=HELP not in options)
+        if run is None:
+            _add(command, "WHAT", options)
+            continue
+        for flag, text in options.items():
+            text, given = text if isinstance(text, tuple) else (text, FLAGS.get(flag, {}))
+            command.add_argument(*flag.split(", "), help=text, **given)
+        command.set_defaults(run=run)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -159,15 +56,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise argparse.ArgumentTypeError(f"needed NAME=VALUE, found {text!r}")
     return name, value
-
-
-def _machine(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--device", default="", help="cpu, cuda, …; a GPU if there is one")
-    command.add_argument("--dtype", default="", help="float32, bfloat16 or float16")
-    command.add_argument(
-        "--date", default="", help="that a chat template writes as today's; 2024-07-26 if unset"
-    )
-    command.add_argument("--yes", action="store_true", help="start even if it takes hours")
 
 
 def _fraction(text: str) -> tuple[int, int]:
@@ -203,30 +91,15 @@ def _seed(text: str) -> int:
     return seed
 
 
-def _dataset(command: argparse.ArgumentParser, flag: str = "--dataset") -> None:
-    required = {"required": True} if flag.startswith("-") else {}
-    command.add_argument(flag, help="a dataset's name, or file:PATH", **required)
-    command.add_argument("--source", help="a folder of its files; the hub if unset")
-    command.add_argument("--split", default="test")
-    command.add_argument("--limit", type=int, default=0, help="at most this many items; 0: all")
-    command.add_argument("--seed", type=_seed, default=0, help="of the sample that limit takes")
-    command.add_argument("--order", default="sample", help="sample or head")
-    ties = "rows of a file that prefer neither: drop, or keep as items without a comparison"
-    command.add_argument("--ties", choices=("drop", "keep"), default="drop", help=ties)
+def _given(options, *names: str) -> dict:
+    return {name: getattr(options, name) for name in names}
 
 
 def _items(options):
     from lib.data import load_items
 
-    return load_items(
-        options.dataset,
-        split=options.split,
-        source=options.source,
-        limit=options.limit,
-        seed=options.seed,
-        order=options.order,
-        ties=options.ties,
-    )
+    names = ("split", "source", "limit", "seed", "order", "ties")
+    return load_items(options.dataset, **_given(options, *names))
 
 
 def _extract(options) -> None:
@@ -273,8 +146,12 @@ def _extract(options) -> None:
     save_run(run, options.out, states=options.states, seed=options.seed)
     if note is not None:
         remember(note, run.attrs["fingerprint"])
+    _print_run(run, options.out)
+
+
+def _print_run(run, folder) -> None:
     left_out = ", ".join(f"{n} {why}" for why, n in run.attrs["dropped"].items()) or "none"
-    print(f"{run.sizes['item']} items scored; left out: {left_out}; run in {options.out}")
+    print(f"{run.sizes['item']} items scored; left out: {left_out}; run in {folder}")
 
 
 def _verify(options) -> None:
@@ -306,12 +183,8 @@ def _model(options, device: str | None = None):
     from lib.models import load_model
 
     with hub.under_way(f"Loading {options.model}"):
-        return load_model(
-            options.model,
-            device=device or None,
-            dtype=options.dtype or None,
-            date=options.date or None,
-        )
+        given = {"dtype": options.dtype or None, "date": options.date or None}
+        return load_model(options.model, device=device or None, **given)
 
 
 def _note(options):
@@ -338,22 +211,12 @@ def _stream(options) -> None:
     from lib.data import stream_items
     from lib.extraction import extract_stream, load_run
 
-    given = {
-        "--part": options.part,
-        "--gather": options.gather,
-        "--store": options.store,
-        "--limit": options.limit,
-    }
-    wrong = [flag for flag, value in given.items() if value]
+    given = _given(options, "part", "gather", "store", "limit")
+    wrong = [f"--{name}" for name, value in given.items() if value]
     if wrong:
         raise ParameterError("--stream by itself", ", ".join(wrong), "Leave those out.")
-    pieces = stream_items(
-        options.dataset,
-        size=options.stream,
-        split=options.split,
-        source=options.source,
-        ties=options.ties,
-    )
+    read = _given(options, "split", "source", "ties")
+    pieces = stream_items(options.dataset, size=options.stream, **read)
     folder = extract_stream(
         _model(options, options.device),
         pieces,
@@ -362,9 +225,7 @@ def _stream(options) -> None:
         held_out=not options.all_prompts,
         taps=tuple(options.taps),
     )
-    run = load_run(folder)
-    left_out = ", ".join(f"{n} {why}" for why, n in run.attrs["dropped"].items()) or "none"
-    print(f"{run.sizes['item']} items scored; left out: {left_out}; run in {folder}")
+    _print_run(load_run(folder), folder)
 
 
 def _audit(options) -> None:
@@ -373,21 +234,10 @@ def _audit(options) -> None:
     try:
         datasets = [name for text in options.datasets for name in shlex.split(text)]
     except ValueError as error:
-        raise ParameterError(
-            "names of datasets", f"{' '.join(options.datasets)!r} ({error})", "Close each quote."
-        ) from None
-    index = audit(
-        options.model,
-        datasets,
-        source=options.source,
-        limit=options.limit,
-        seed=options.seed,
-        dtype=options.dtype,
-        device=options.device,
-        date=options.date,
-        yes=options.yes,
-        cores=options.cores,
-    )
+        found = f"{' '.join(options.datasets)!r} ({error})"
+        raise ParameterError("names of datasets", found, "Close each quote.") from None
+    names = ("source", "limit", "seed", "dtype", "device", "date", "yes", "cores")
+    index = audit(options.model, datasets, **_given(options, *names))
     print(f"The book is built. Open {index.as_uri()}")
 
 
@@ -458,11 +308,8 @@ def _toc(options) -> None:
     if not options.check:
         toc.write()
     elif not paths.TOC.exists() or paths.TOC.read_text(encoding="utf-8") != toc.render():
-        raise ParameterError(
-            "_toc.yml as audit.yml and the notebooks give it",
-            "another",
-            "Write it: python -m lib toc",
-        )
+        needed = "_toc.yml as audit.yml and the notebooks give it"
+        raise ParameterError(needed, "another", "Write it: python -m lib toc")
 
 
 def _site(options) -> None:
@@ -488,15 +335,8 @@ def _train_armorm(options) -> None:
     from lib.training import armorm
 
     model = load_model(options.model)
-    trained = armorm.train(
-        model,
-        dict(options.ratings),
-        dict(options.preferences),
-        remove=options.remove,
-        limit=options.limit,
-        seed=options.seed,
-        published_axis=options.published_axis,
-    )
+    given = _given(options, "remove", "limit", "seed", "published_axis")
+    trained = armorm.train(model, dict(options.ratings), dict(options.preferences), **given)
     folder = armorm.save(trained, model, options.out)
     print(
         f"{len(trained.names)} heads ({', '.join(trained.names)}) in {folder}; "
@@ -504,7 +344,7 @@ def _train_armorm(options) -> None:
     )
 
 
-def _calibrate(options: argparse.Namespace) -> None:
+def _calibrate(options) -> None:
     from pathlib import Path
 
     from lib import calibration, paths
@@ -520,6 +360,156 @@ def _train(options) -> None:
     script = {made.NAME: made for made in (smol_armo, smol_mixed)}[options.name]
     model = parts.bare_backbone(options.device)
     print(script.train(options.source, options.out, model=model, limit=options.limit))
+
+
+HELP = "-h, --help"
+SWITCH = {"action": "store_true"}
+TEXT = {"default": ""}
+SOURCED = {"nargs": "+", "required": True, "type": _sourced, "metavar": "DATASET[=FOLDER]"}
+FLAGS = {
+    "--model": {"required": True},
+    "--dataset": {"required": True},
+    "--datasets": {"required": True, "nargs": "+", "metavar": "NAME"},
+    **dict.fromkeys(("--source", "--out", "--title", "--device", "--dtype", "--date"), TEXT),
+    "--split": {"default": "test"},
+    "--limit": {"type": _count, "default": 0},
+    "--seed": {"type": _seed, "default": 0},
+    "--order": {"default": "sample"},
+    "--ties": {"choices": ("drop", "keep"), "default": "drop"},
+    "--states": {"type": int},
+    "--taps": {"nargs": "+", "default": (), "metavar": "TAP"},
+    "--stream": {"type": _count, "default": 0, "metavar": "ITEMS"},
+    "--part": {"type": _fraction, "metavar": "I/N"},
+    "--gather": {"action": "append", "default": [], "metavar": "FOLDER"},
+    "--cores": {"type": _positive, "default": 2},
+    "--items": {"type": _positive, "default": 8},
+    "--draws": {"type": _positive, "default": 10_000},
+    "--ratings": SOURCED,
+    "--preferences": SOURCED,
+    "-p": {"action": "append", "default": [], "metavar": "NAME=VALUE", "type": _pair},
+    HELP: SWITCH,
+    "notebook": {"nargs": "?", "default": ""},
+    "runs": {"nargs": "+", "metavar": "RUN"},
+    **dict.fromkeys(("--yes", "--all-prompts", "--stamp", "--check", "--fresh"), SWITCH),
+    "--published-axis": SWITCH,
+}
+# Flags → help; with a pair, how the flag is read by this command alone.
+ITEMS = {
+    "--source": "a folder of its files; the hub if unset",
+    "--split": None,
+    "--limit": "at most this many items; 0: all",
+    "--seed": "of the sample that limit takes",
+    "--order": "sample or head",
+    "--ties": "rows of a file that prefer neither: drop, or keep as items without a comparison",
+}
+MACHINE = {
+    "--device": "cpu, cuda, …; a GPU if there is one",
+    "--dtype": "float32, bfloat16 or float16",
+    "--date": "that a chat template writes as today's; 2024-07-26 if unset",
+    "--yes": "start even if it takes hours",
+}
+SMOL = {
+    "--source": ("folder of real preference files", {"required": True}),
+    "--out": ("folder for weights and card; the package's by default", {}),
+    "--limit": "items of each set; 0: all",
+}
+CPU = "cpu, cuda, …; cpu if unset", {"default": "cpu"}
+GPU = "cpu, cuda, …; a GPU when there is one if unset", {}
+TRAIN = {
+    "smol-armo": ("the embedded model, again", _train, SMOL | {"--device": CPU}),
+    "smol-mixed": ("the embedded model of one head, again", _train, SMOL | {"--device": GPU}),
+    "armorm": (
+        "ArmoRM's recipe on any rated datasets",
+        _train_armorm,
+        {
+            "--model": ("whose backbone and template to use", {"default": "smol-armo"}),
+            "--ratings": "rated datasets, each with its source folder; the hub without one",
+            "--preferences": "preference datasets, each with its source folder; "
+            "the hub without one",
+            "--remove": "attribute to take out of the others (verbosity)",
+            "--limit": "items of each dataset; 0: all",
+            "--seed": None,
+            "--published-axis": "with the published fault",
+            "--out": ("folder for the checkpoint", {"required": True}),
+        },
+    ),
+}
+# Name → what it does, the function that does it, its flags; without a function, its commands.
+COMMANDS = {
+    "extract": (
+        "run a model once over a dataset",
+        _extract,
+        {
+            "--model": "an embedded model's name, or a folder",
+            "--dataset": "a dataset's name, or file:PATH",
+            **ITEMS,
+            "--out": "folder for the run",
+            "--states": "keep states of this many items; all if unset",
+            "--all-prompts": "also those heads trained on",
+            "--taps": "also keep: layers, neurons",
+            "--stream": "so many items in memory at a time, for sets that don't fit",
+            "--part": "states of one part of N alone, from 0",
+            "--store": "folder for the states; in the cache if unset",
+            "--gather": "a store of one part",
+            **MACHINE,
+        },
+    ),
+    "audit": (
+        "add a model to the book and build it",
+        _audit,
+        {
+            "--model": "an embedded model, a folder or a hub id",
+            "--datasets": "datasets' names, or file:PATH; several in one text are split as a "
+            "shell does",
+            "--source": "folder of a dataset, or of several; the hub if unset",
+            "--limit": "at most this many items of each; 0: all",
+            "--seed": "of the sample that limit takes",
+            "--cores": None,
+            **MACHINE,
+        },
+    ),
+    "verify": (
+        "is a run still what its model makes of its data?",
+        _verify,
+        {
+            "runs": "folders of runs in float32",
+            "--source": "folder of a dataset, or of several",
+            "--items": "to score, of the shorter half",
+            "--seed": "of that sample",
+            "--stamp": "write the model's fingerprint into what is right",
+        },
+    ),
+    "describe": (
+        "what a dataset holds",
+        _describe,
+        {"dataset": "a dataset's name, or file:PATH", **ITEMS},
+    ),
+    "page": (
+        "execute a notebook",
+        _page,
+        {
+            "notebook": None,
+            "--out": "the executed page",
+            "--title": "put after the page's own title",
+            "-p": None,
+            HELP: None,
+        },
+    ),
+    "toc": ("write _toc.yml from audit.yml", _toc, {"--check": "write nothing; is it in step?"}),
+    "site": ("render executed pages into the site", _site, {}),
+    "build": ("extract, execute and render what changed", _build, {"--cores": None}),
+    "calibrate": (
+        "compute what the calibration page shows",
+        _calibrate,
+        {
+            "--draws": "worlds of a kind",
+            "--seed": None,
+            "--fresh": "also what is kept and matches",
+            "--out": "folder; the committed one if unset",
+        },
+    ),
+    "train": ("train heads on a frozen backbone", None, TRAIN),
+}
 
 
 if __name__ == "__main__":
