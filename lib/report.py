@@ -22,7 +22,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from lib import parameters, paths
+from lib import parameters, paths, records
 from lib.atomic import replacing
 from lib.data.items import Items
 from lib.errors import ParameterError
@@ -206,10 +206,8 @@ class Page:
             rows["Prompt as rendered"] = runs[0].attrs["template_example"]
         rows["Made by"] = self.command()
         if self.parameters.get("tables"):
-            from lib.book import status
-
             folder = paths.tables(self.parameters["tables"])
-            status.record(self.name, rows, folder, [run.attrs for run in runs], self._saved)
+            records.write(self.name, rows, folder, [run.attrs for run in runs], self._saved)
         body = "".join(
             f"<tr><th>{escape(key)}</th><td><code>{escape(value)}</code></td></tr>"
             for key, value in rows.items()

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import load_items, paths, report
-from lib.book import status
+from lib import load_items, paths, records, report
 from lib.data import file, layouts
 from lib.errors import ParameterError
 from lib.markup import PACKED
@@ -195,8 +194,9 @@ def test_the_record_of_a_page_names_its_tables(tmp_path):
     for name in ("one", "two", "one"):
         page.save(pd.DataFrame({"a": [1]}), name)
     page.provenance()
-    assert status.tables(tmp_path / "calibration.ipynb") == ["one", "two"]
-    assert status.tables(tmp_path / "gone.ipynb") == []
+    made = [tmp_path / f"{name}.parquet" for name in ("one", "two")]
+    assert records.tables(tmp_path / "calibration.ipynb") == made
+    assert records.tables(tmp_path / "gone.ipynb") == []
 
 
 @pytest.mark.parametrize("path", sorted(paths.NOTEBOOKS.glob("*.ipynb")), ids=lambda p: p.stem)

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lib import paths
-from lib.book import pages, plan, steps, toc
+from lib import paths, records
+from lib.book import pages, plan, site, steps, toc
 from lib.errors import PageError, ParameterError, StoreError
 from lib.visible import visible
 
@@ -43,20 +43,18 @@ def build(cores: int = 2) -> Path:
     """
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise ParameterError("a whole number of cores from 1", repr(cores), "Give one.")
-    from lib.book import site
-
     with alone() as held:
         planned = plan.read()
         prune({paths.ROOT / page.output for page in planned.pages})
         toc.write()
-        status, said = 0, ""
+        status, log = 0, ""
         if steps.prepare():
             _snakemake("--unlock", "--cores", "1", held=held)
-            words = ("--rerun-incomplete", "--keep-going", "--rerun-triggers", "mtime")
-            status, said = _snakemake("--cores", str(cores), *words, held=held)
+            options = ("--rerun-incomplete", "--keep-going", "--rerun-triggers", "mtime")
+            status, log = _snakemake("--cores", str(cores), *options, held=held)
         left = steps.stale()
         if status or left:
-            found = _reasons(left) or said or _changed(left)
+            found = _reasons(left) or log or _changed(left)
             raise PageError("every step of the build", found, site.kept() or "There is no site.")
         site.check(paths.SITE, planned)
     return paths.SITE / "index.html"
@@ -64,8 +62,6 @@ def build(cores: int = 2) -> Path:
 
 def render() -> Path:
     """Render the site from the pages that there are, under the lock of the build."""
-    from lib.book import site
-
     with alone():
         if {step.name for step in steps.prepare()} - {steps.SITE}:
             site.render()  # of pages that are out of date: no receipt tells of it
@@ -76,18 +72,27 @@ def render() -> Path:
 
 @contextmanager
 def alone() -> Iterator[int]:
-    """Hold the lock of this checkout's builds, with what killed ones left swept away."""
-    from lib.book import site
+    """Hold the lock of this checkout's builds, with what killed ones left swept away.
 
+    The descriptor that it gives keeps the lock held in a process that inherits it.
+    """
     try:
-        with _locked(paths.lock("build")) as held:
+        with open(paths.lock("build"), "a") as file:
+            _lock(file.fileno())
             site.sweep()
             pages.sweep(paths.RESULTS)
-            yield held
+            yield file.fileno()
     except OSError as error:
-        raise StoreError(
-            f"to read and write the files of {paths.ROOT}", f"{error}", "Mend that; build again."
-        ) from None
+        needed = f"to read and write the files of {paths.ROOT}"
+        raise StoreError(needed, f"{error}", "Mend that; build again.") from None
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        needed = "one build of this checkout at a time"
+        raise StoreError(needed, "another one running", "Wait for it.") from None
 
 
 def _reasons(left: Collection[steps.Step]) -> str:
@@ -105,48 +110,25 @@ def _changed(left: Collection[steps.Step]) -> str:
     return f"what they read changed meanwhile, or what they made, at {names}; build again"
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """Hold a lock; the descriptor keeps it held in a process that inherits it."""
-    with open(path, "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(
-                "one build of this checkout at a time", "another one running", "Wait for it."
-            ) from None
-        yield file.fileno()
-
-
 def prune(kept: Collection[Path]) -> None:
     """Remove executed pages that the plan no longer has, with the tables that they wrote.
 
     Summary pages read whatever tables there are, so what was left behind would be counted.
     """
-    from lib.book import status  # imports pandas, which most builds spare
-
     folders = {page.parent for page in kept}
-    needed = {page.with_name(f"{name}.parquet") for page in kept for name in status.tables(page)}
-    for page in list(paths.RESULTS.rglob("*.ipynb")):
-        if page in kept:
-            continue
-        left = [page.with_name(f"{name}.parquet") for name in status.tables(page)]
+    needed = {table for page in kept for table in records.tables(page)}
+    for page in set(paths.RESULTS.rglob("*.ipynb")) - set(kept):
+        left = set(records.tables(page))
         if page.parent not in folders:  # whatever wrote them
-            left += page.parent.glob("*.parquet")
-        for table in set(left) - needed:
-            table.unlink(missing_ok=True)
-        page.with_name(page.stem + status.SUFFIX).unlink(missing_ok=True)
-        page.unlink()
+            left |= set(page.parent.glob("*.parquet"))
+        for path in (*(left - needed), records.of(page), page):
+            path.unlink(missing_ok=True)
 
 
 def _snakemake(*options: str, held: int | None = None) -> tuple[int, str]:
     """Run Snakemake to its end, or end it with all its steps when this process shall end.
 
-    Returns
-    -------
-    tuple
-        Its exit status and the end of its log, which the console isn't shown: steps tell
-        of themselves there.
+    Gives its exit status and the end of its log. The console shows what steps print instead.
     """
     command = [
         *(sys.executable, "-m", "snakemake", "--snakefile", str(paths.ROOT / "Snakefile")),
@@ -157,7 +139,7 @@ def _snakemake(*options: str, held: int | None = None) -> tuple[int, str]:
     with _stoppable():
         process = subprocess.Popen(
             command,
-            stdout=2,  # what steps say is no result of this command
+            stdout=2,  # what steps print is no result of this command
             stderr=subprocess.PIPE,
             start_new_session=True,  # a group to end as a whole
             pass_fds=() if held is None else (held,),

@@ -24,7 +24,7 @@ from typing import Any
 import nbformat
 from nbformat.validator import ValidationError
 
-from lib import parameters, paths
+from lib import parameters, paths, records
 from lib.documents import read_bytes
 from lib.errors import PageError, ParameterError, unknown
 from lib.paths import PLACES, STAGE
@@ -115,7 +115,8 @@ def run_page(
         raise _no_place(output, str(error)) from None
     partial = output.with_name(_partial(output))
     tables = paths.ROOT / values["tables"] if values.get("tables") else None
-    stage = _stage(tables, output) if tables else None
+    own = f".{output.stem}.tables-{os.getpid()}-{secrets.token_hex(4)}"
+    stage = tables / own if tables else None
     try:
         environment = {PLACES: json.dumps(places or {})} | ({STAGE: str(stage)} if stage else {})
         _execute(notebook, partial, values, environment, seconds)
@@ -186,22 +187,17 @@ def _execute(
         raise _failed(notebook, _reached(partial), found) from None
 
 
-def _stage(tables: Path, output: Path) -> Path:
-    return tables / f".{output.stem}.tables-{os.getpid()}-{secrets.token_hex(4)}"
-
-
 def _move(stage: Path, tables: Path, output: Path) -> None:
     """Put a page's tables in place, and take away those that it no longer writes."""
-    from lib.book import status  # imports pandas, which a plan spares
-
-    before = set(status.tables(output)) if output.is_file() and tables == output.parent else set()
+    own = output.is_file() and tables == output.parent
+    before = set(records.tables(output)) if own else set()
     for path in sorted(stage.iterdir()):
         os.replace(path, tables / path.name)
     if before:
         others = (path for path in tables.glob("*.ipynb") if path != output)
-        kept = {name for page in (output, *others) for name in status.tables(page)}
-        for name in before - kept:
-            (tables / f"{name}.parquet").unlink(missing_ok=True)
+        kept = {table for page in (output, *others) for table in records.tables(page)}
+        for table in before - kept:
+            table.unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:

@@ -33,8 +33,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from lib import documents, paths
+from lib import documents, paths, records
 from lib.atomic import replacing
+from lib.book import pages, site, toc
 from lib.book import plan as plans
 from lib.errors import AuditError, PageError, StoreError, unknown, unreadable
 from lib.visible import console, visible
@@ -53,36 +54,20 @@ SOURCES = {".py", ".yaml", ".yml", ".md", ".json", ".safetensors"}
 # Of all receipts that hold, so that for Snakemake none is newer than another.
 LONG_AGO = 1_000_000_000
 RECENT = 2_000_000_000  # nanoseconds: a file as new may change again within one tick
-FIRST, EACH = 20.0, 60.0  # seconds until progress is told of, and between
+FIRST, EACH = 20.0, 60.0  # seconds until progress is printed, and between
 ENDED = "it was ended from outside: killed, out of memory, or the machine stopped"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do.
+    """One thing to do; paths are relative to the checkout, or absolute."""
 
-    Attributes
-    ----------
-    kind
-        ``part``, ``extract``, ``page`` or ``site``.
-    place
-        Of what it makes: letters, digits, dots, dashes, underscores and slashes.
-    after
-        Names of the steps whose results it reads.
-    given
-        Files that it reads, relative to the checkout or absolute.
-    words
-        Gives what else determines its result, to be written as JSON.
-    work
-        Does it; gives the files that it made, relative to the checkout.
-    """
-
-    kind: str
-    place: str
-    after: tuple[str, ...]
-    given: tuple[str, ...]
-    words: Callable[[], Any]
-    work: Callable[[], Iterable[str]]
+    kind: str  # part, extract, page or site
+    place: str  # of what it makes: letters, digits, dots, dashes, underscores and slashes
+    after: tuple[str, ...]  # names of the steps whose results it reads
+    given: tuple[str, ...]  # files that it reads
+    words: Callable[[], Any]  # what else determines its result, to be written as JSON
+    work: Callable[[], Iterable[str]]  # does it; gives the files that it made
 
     @property
     def name(self) -> str:
@@ -161,30 +146,21 @@ def steps(plan: plans.Plan | None = None) -> dict[str, Step]:
 def _of_run(run: plans.RunPlan, extracting: tuple[str, ...]) -> list[Step]:
     place = _place(run)
     options = {"model": run.model, "dataset": run.dataset, **run.options}
-    words = [f"--{key}={value}" for key, value in options.items()]
-    said = {"options": words, "versions": _versions()}
+    flags = [f"--{key}={value}" for key, value in options.items()]
+    words = {"options": flags, "versions": _versions()}
     given = (*extracting, *run.inputs)
+
+    def step(kind: str, place: str, after: Iterable[str], flag: str, folder: str = "") -> Step:
+        work = partial(_extract, [*flags, flag], folder)
+        return Step(kind, place, tuple(after), given, lambda: words, work)
+
     parts = range(run.parts if run.parts > 1 else 0)
     pieces = [
-        Step(
-            "part",
-            f"{place}/{part}-of-{run.parts}",
-            (),
-            given,
-            lambda: said,
-            partial(_extract, [*words, f"--part={part}/{run.parts}"]),
-        )
+        step("part", f"{place}/{part}-of-{run.parts}", (), f"--part={part}/{run.parts}")
         for part in parts
     ]
-    whole = Step(
-        "extract",
-        place,
-        tuple(piece.name for piece in pieces),
-        given,
-        lambda: said,
-        partial(_extract, [*words, f"--out={run.folder}"], run.folder),
-    )
-    return [*pieces, whole]
+    names = (piece.name for piece in pieces)
+    return [*pieces, step("extract", place, names, f"--out={run.folder}", run.folder)]
 
 
 def _versions() -> dict[str, str]:
@@ -196,45 +172,34 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _extract(words: list[str], folder: str = "") -> Iterable[str]:
+def _extract(flags: list[str], folder: str = "") -> Iterable[str]:
     from lib import __main__ as shell
 
-    options = shell._parser().parse_args(["extract", *words, "--yes"])
+    options = shell._parser().parse_args(["extract", *flags, "--yes"])
     options.run(options)
     return _files(folder, every=True) if folder else ()
 
 
 def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> Step:
-    extracted = [run for run in page.runs if not run.committed]
+    runs = [f"extract/{_place(run)}" for run in page.runs if not run.committed]
     committed = [path for run in page.runs if run.committed for path in _files(run.folder, True)]
     if page.notebook == "calibration":  # it shows what was computed before, and on which day
         committed += _files("book/calibration", True)
-    reads = [_page_name(output) for output in page.reads]
+    given = (f"notebooks/{page.notebook}.ipynb", *library, *committed)
     words = {"title": page.about, "parameters": page.parameters, "versions": _versions()}
 
     def work() -> Iterable[str]:
-        from lib.book import pages, status
-
         output = paths.ROOT / page.output
-        limit = 60 * minutes
-        pages.run_page(
-            page.notebook, output, page.parameters, page.about, seconds=limit, places=page.places
-        )
-        beside = [output.with_name(f"{name}.parquet") for name in status.tables(output)]
-        beside.append(output.with_name(output.stem + status.SUFFIX))
+        limits = {"seconds": 60 * minutes, "places": page.places}
+        pages.run_page(page.notebook, output, page.parameters, page.about, **limits)
+        beside = [*records.tables(output), records.of(output)]
         return [page.output, *(plans.from_root(path) for path in beside if path.is_file())]
 
     return Step(
         "page",
         _page_name(page.output).removeprefix("page/"),
-        (*(f"extract/{_place(run)}" for run in extracted), *reads),
-        (
-            f"notebooks/{page.notebook}.ipynb",
-            *library,
-            *committed,
-            *page.measurements,
-            *page.weights,
-        ),
+        (*runs, *map(_page_name, page.reads)),
+        (*given, *page.measurements, *page.weights),
         lambda: words,
         work,
     )
@@ -249,27 +214,16 @@ def _place(run: plans.RunPlan) -> str:
 
 
 def _of_site(plan: plans.Plan, library: tuple[str, ...]) -> Step:
-    def words() -> str:
-        from lib.book import toc
-
-        return toc.render(plan)
-
     def work() -> Iterable[str]:
-        from lib.book import site
-
         site.render()
         return _files(plans.from_root(paths.SITE), every=True)
 
     folders = ("results", "_build", "runs", "calibration")
     made = (*(f"book/{name}/" for name in folders), "book/_static/vega.js")
     book = [path for path in _files("book", every=True) if not path.startswith(made)]
-    return Step(
-        *SITE.split("/"),
-        tuple(_page_name(page.output) for page in plan.pages),
-        (*dict.fromkeys([*REQUIRED, *book, *library]),),
-        words,
-        work,
-    )
+    given = tuple(dict.fromkeys([*REQUIRED, *book, *library]))
+    after = tuple(_page_name(page.output) for page in plan.pages)
+    return Step(*SITE.split("/"), after, given, lambda: toc.render(plan), work)
 
 
 def _files(folder: str, every: bool = False) -> tuple[str, ...]:
@@ -342,12 +296,12 @@ def _receipt(step: Step) -> dict[str, Any] | None:
 
 
 def _digest(step: Step, files: Digests, done: Mapping[str, Mapping[str, str]]) -> str:
-    said = {
+    made_from = {
         "words": step.words(),
         "given": {path: files.of(path) for path in step.given},
         "after": {name: done[name] for name in step.after},
     }
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
 
 
 # ---- Doing one ----
@@ -394,39 +348,39 @@ def failures(left: Iterable[Step]) -> dict[str, str]:
 
 
 def main(argv: list[str]) -> int:
-    """Do a step, tell of it on the console, and leave a reason when it fails."""
+    """Do a step, show it on the console, and leave a reason when it fails."""
     (name,) = argv
     os.chdir(paths.ROOT)
     reason = paths.ROOT / RECEIPTS / f"{name}.failed"
     _leave(reason, ENDED)
     try:
-        with _told(name):
+        with _progress(name):
             run(name)
     except AuditError as error:
-        said = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}"
     except OSError as error:
-        said = f"StoreError: needed to read and write files; found {error}. Mend that, build again."
+        why = f"StoreError: needed to read and write files; found {error}. Mend that, build again."
     except (Exception, SystemExit) as error:
         traceback.print_exc()
-        said = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}"
     else:
         reason.unlink(missing_ok=True)
         return 0
-    said = visible(said)
-    print(f"{name} failed: {said}", file=sys.stderr, flush=True)
-    _leave(reason, said)
+    why = visible(why)
+    print(f"{name} failed: {why}", file=sys.stderr, flush=True)
+    _leave(reason, why)
     return 1
 
 
-def _leave(reason: Path, said: str) -> None:
+def _leave(reason: Path, why: str) -> None:
     with suppress(OSError):  # a full disk; the console has it
         reason.parent.mkdir(parents=True, exist_ok=True)
-        reason.write_text(said, encoding="utf-8", errors="replace")
+        reason.write_text(why, encoding="utf-8", errors="replace")
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
-    """Tell that a step runs, now and then for how long, and how long it took."""
+def _progress(name: str) -> Iterator[None]:
+    """Print that a step runs, now and then for how long, and how long it took."""
     started = time.monotonic()
     over = threading.Event()
 

@@ -7,8 +7,8 @@ import nbformat
 import pytest
 import yaml
 
-from lib import paths, report
-from lib.book import applies, pages, plan, status, toc
+from lib import paths, records, report
+from lib.book import applies, pages, plan, toc
 from lib.book import audit as audits
 from lib.errors import ParameterError
 
@@ -564,7 +564,7 @@ def test_a_page_that_left_takes_its_tables_from_a_folder_where_another_stays(tmp
     wrote = {"validity": ["validity", "both"], "labels": ["labels", "labels_pairs", "both"]}
     for page, tables in wrote.items():
         (tmp_path / f"{page}.ipynb").touch()
-        status.record(page, {}, tmp_path, [], tables)
+        records.write(page, {}, tmp_path, [], tables)
         for table in tables:
             (tmp_path / f"{table}.parquet").touch()
     build.prune({tmp_path / "validity.ipynb"})

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from lib import report
+from lib import records, report
 from lib.book import status
 from lib.errors import PageError, ParameterError
 
@@ -30,7 +30,7 @@ def executed(results, place, rows=ROWS, runs=RUNS):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
     if rows is not None:
-        status.record(path.stem, rows, path.parent, runs)
+        records.write(path.stem, rows, path.parent, runs)
 
 
 def test_a_record_becomes_a_row(tmp_path):
@@ -83,7 +83,7 @@ def test_pages_without_a_record_are_not_among_all(tmp_path):
     told = status.takeaways(status.read(tmp_path))
     assert told[1:] == [
         "1 left no record of how: m/b.",
-        "Those that tell their time, 1 in all, ran for 3 s; the longest was m/data with 3 s.",
+        "Those that record their time, 1 in all, ran for 3 s; the longest was m/data with 3 s.",
         "All with a record were made by commit 0a1b2c3.",
     ]
     executed(tmp_path, "m/a", ROWS | {"Commit": "4d5e6f7"})

@@ -347,7 +347,7 @@ def test_a_page_that_never_ends_is_ended_and_says_so(alone):
 def test_progress_names_the_step_and_for_how_long(monkeypatch, capsys):
     monkeypatch.setattr(steps, "FIRST", 0.05)
     monkeypatch.setattr(steps, "EACH", 30.0)
-    with steps._told("page/slow"):
+    with steps._progress("page/slow"):
         time.sleep(0.3)
     assert capsys.readouterr().out.splitlines() == [
         "page/slow …",
