@@ -92,6 +92,7 @@ LAYERS = [
     "documents",
     "hub",
     "parameters",
+    "records",
     "markup",
     "declared",
     "data",
@@ -137,7 +138,6 @@ def modules() -> dict[str, set[str]]:
 LEFT = {
     ("lib.book.steps", "lib.__main__"),
     ("lib.extraction.stream", "lib.extraction"),
-    ("lib.report", "lib.book.status"),
 }
 WHOLE = modules()
 GRAPH = {name: {other for other in WHOLE[name] if (name, other) not in LEFT} for name in WHOLE}
