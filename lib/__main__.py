@@ -6,9 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from lib import hub
 from lib.errors import AuditError, ParameterError, StoreError
 from lib.visible import console
 
@@ -103,55 +101,10 @@ def _items(options):
 
 
 def _extract(options) -> None:
-    from lib.extraction import check_target, extract, extract_part, save_run
-    from lib.extraction.workers import world
-    from lib.models.identity import remember
+    from lib.extraction.command import score
 
-    place = world()
-    if not options.out and not options.part:
-        raise ParameterError("--out FOLDER for the run", "none", "Or compute one --part I/N.")
-    if place is not None and (options.stream or options.part):
-        raise ParameterError(
-            "--stream or --part in one process",
-            f"{place.size} processes of a launcher",
-            "Start it without the launcher, which shares the work by itself.",
-        )
-    if options.part and (options.out or options.gather):
-        raise ParameterError(
-            "--part by itself", "--out or --gather", "Gather the parts when all are there."
-        )
-    if options.stream:
-        _stream(options)
-        return
-    if options.out:
-        check_target(options.out, options.states)
-    with hub.under_way(f"Reading {options.dataset}"):
-        items = _items(options)
-    device = options.device or (place.device if place else None)
-    note = _note(options)
-    model = _model(options, device)
-    held_out = not options.all_prompts
-    kept = {"held_out": held_out, "taps": options.taps, "store": options.store}
-    if place is None:
-        kept["before"] = lambda: _announce(options, model, items, held_out)
-    if options.part:
-        print(f"states in {extract_part(model, items, *options.part, **kept)}")
-        return
-    if place is not None:
-        with place.together():
-            extract_part(model, items, place.rank, place.size, **kept)
-        if place.rank:
-            return
-    run = extract(model, items, gather=options.gather, **kept)
-    save_run(run, options.out, states=options.states, seed=options.seed)
-    if note is not None:
-        remember(note, run.attrs["fingerprint"])
-    _print_run(run, options.out)
-
-
-def _print_run(run, folder) -> None:
-    left_out = ", ".join(f"{n} {why}" for why, n in run.attrs["dropped"].items()) or "none"
-    print(f"{run.sizes['item']} items scored; left out: {left_out}; run in {folder}")
+    given = vars(options)
+    score(**{name: value for name, value in given.items() if name not in ("name", "run")})
 
 
 def _verify(options) -> None:
@@ -177,55 +130,6 @@ def _verify(options) -> None:
             f"{found['responses']} responses are those of {model.name}; the largest difference "
             f"of a score is {found['largest']:.1e} sd of its head"
         )
-
-
-def _model(options, device: str | None = None):
-    from lib.models import load_model
-
-    with hub.under_way(f"Loading {options.model}"):
-        given = {"dtype": options.dtype or None, "date": options.date or None}
-        return load_model(options.model, device=device or None, **given)
-
-
-def _note(options):
-    """Where the fingerprint of the model is remembered, as its files are before it is loaded."""
-    from lib.errors import ModelError
-    from lib.models import identity
-
-    try:
-        return identity.place(options.model, dtype=options.dtype, date=options.date)
-    except ModelError:  # of the hub, not fetched yet; or no model, which loading says
-        return None
-
-
-def _announce(options, model, items, held_out: bool) -> None:
-    from lib.book import estimate
-
-    measured = estimate.estimate(model, items, held_out=held_out)
-    if options.part:  # about an equal share of the tokens
-        measured = replace(measured, tokens=measured.tokens // options.part[1])
-    estimate.announce([measured], options.yes)
-
-
-def _stream(options) -> None:
-    from lib.data import stream_items
-    from lib.extraction import extract_stream, load_run
-
-    given = _given(options, "part", "gather", "store", "limit")
-    wrong = [f"--{name}" for name, value in given.items() if value]
-    if wrong:
-        raise ParameterError("--stream by itself", ", ".join(wrong), "Leave those out.")
-    read = _given(options, "split", "source", "ties")
-    pieces = stream_items(options.dataset, size=options.stream, **read)
-    folder = extract_stream(
-        _model(options, options.device),
-        pieces,
-        options.out,
-        states=options.states,
-        held_out=not options.all_prompts,
-        taps=tuple(options.taps),
-    )
-    _print_run(load_run(folder), folder)
 
 
 def _audit(options) -> None:

@@ -193,7 +193,7 @@ def test_contents_out_of_step_are_an_error_and_stay(tmp_path, monkeypatch, capsy
 
 
 def test_a_run_of_hours_is_not_started_unasked(tmp_path, monkeypatch, capsys, tiny_model):
-    from lib.book import estimate
+    from lib.extraction import estimate
 
     slow = estimate.Estimate("stimuli/probes", 10**4, 2 * 10**4, 10**8, 1000.0, "cpu", "float32")
     monkeypatch.setattr("lib.models.load_model", lambda *args, **options: tiny_model)

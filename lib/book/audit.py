@@ -21,8 +21,8 @@ from typing import Any
 
 from lib import declared, hub, paths
 from lib.book import applies, plan
-from lib.book.estimate import Estimate, announce, estimate
 from lib.errors import DataError, ParameterError
+from lib.extraction.estimate import Estimate, announce, estimate
 
 
 def audit(

