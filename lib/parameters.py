@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,13 +17,12 @@ from typing import Any
 
 from lib.errors import ParameterError, unknown
 
-TYPES: dict[str, type] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "list": list,
-    "dict": dict,
+TYPES = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
+# How text from a shell is read.
+READERS = TYPES | {
+    "bool": lambda text: {"true": True, "false": False}[text.lower()],
+    "list": json.loads,
+    "dict": json.loads,
 }
 SEEDS = range(2**32)  # those that numpy and scikit-learn both take
 
@@ -45,39 +45,24 @@ def declared(source: str) -> dict[str, Parameter]:
     ParameterError
         When the cell holds anything but typed literals.
     """
-    comments = _comments(source)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = {each.start[0]: each.string for each in tokens if each.type == tokenize.COMMENT}
     found = {}
     for node in ast.parse(source).body:
-        good = (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(node.target, ast.Name)
-            and ast.unparse(node.annotation) in TYPES
-            and node.value is not None
-        )
         try:
-            value = ast.literal_eval(node.value) if good else None
-        except ValueError:
-            good = False
-        if not good:
+            kind, name = ast.unparse(node.annotation), node.target.id
+            value = ast.literal_eval(node.value)
+        except (AttributeError, TypeError, ValueError):
+            kind = ""
+        if kind not in TYPES:
             raise ParameterError(
                 "lines like 'limit: int = 0  # meaning' alone in the parameters cell",
                 repr(ast.unparse(node)),
                 f"Declare a literal with one of the types {', '.join(TYPES)}.",
             )
-        kind = ast.unparse(node.annotation)
-        found[node.target.id] = Parameter(
-            node.target.id, kind, value, comments.get(node.end_lineno, "")
-        )
+        meaning = comments.get(node.end_lineno, "").lstrip("# ").strip()
+        found[name] = Parameter(name, kind, value, meaning)
     return found
-
-
-def _comments(source: str) -> dict[int, str]:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {
-        token.start[0]: token.string.lstrip("# ").strip()
-        for token in tokens
-        if token.type == tokenize.COMMENT
-    }
 
 
 def assigned(source: str) -> set[str]:
@@ -118,18 +103,17 @@ def _typed(parameter: Parameter, value: Any) -> Any:
     if expected is float and type(value) is int:
         value = float(value)
     if type(value) is not expected:
+        meaning = f" ({parameter.meaning})" if parameter.meaning else ""
         raise ParameterError(
-            f"{parameter.name} of type {parameter.type}"
-            + (f" ({parameter.meaning})" if parameter.meaning else ""),
+            f"{parameter.name} of type {parameter.type}{meaning}",
             f"{value!r} of type {type(value).__name__}",
             f"The default is {parameter.default!r}.",
         )
     if expected is list:
         value = [str(each) if hasattr(each, "__fspath__") else each for each in value]
         if not all(isinstance(each, str) for each in value):
-            raise ParameterError(
-                f"{parameter.name} as a list of texts", repr(value), "Put each in quotes."
-            )
+            needed = f"{parameter.name} as a list of texts"
+            raise ParameterError(needed, repr(value), "Put each in quotes.")
     if expected is int and parameter.name == "seed" and value not in SEEDS:
         raise ParameterError(f"a seed from 0 to {SEEDS[-1]}", repr(value), "Give another.")
     return value
@@ -145,19 +129,8 @@ def from_text(parameter: Parameter, text: str) -> Any:
     ParameterError
         When the text isn't of that type.
     """
-    import json
-
-    readers = {
-        "str": str,
-        "int": int,
-        "float": float,
-        "bool": lambda text: {"true": True, "false": False}[text.lower()],
-        "list": json.loads,
-        "dict": json.loads,
-    }
     try:
-        return _typed(parameter, readers[parameter.type](text))
+        return _typed(parameter, READERS[parameter.type](text))
     except (ValueError, KeyError):
-        raise ParameterError(
-            f"{parameter.name} of type {parameter.type}", repr(text), "Write it as such."
-        ) from None
+        needed = f"{parameter.name} of type {parameter.type}"
+        raise ParameterError(needed, repr(text), "Write it as such.") from None

@@ -33,7 +33,7 @@ from lib.visible import visible
 TAG = "parameters"
 INJECTED = "injected-parameters"
 LEFT = re.compile(r"\.(?P<name>.+)\.(?:partial|tables)-(?P<pid>\d+)(?:\.ipynb|-[0-9a-f]+)")
-SAID = 5  # last lines of a dead kernel that are shown
+LAST_LINES = 5  # of a dead kernel, that are shown
 
 
 def declared(notebook: str) -> dict[str, parameters.Parameter]:
@@ -51,11 +51,8 @@ def declared(notebook: str) -> dict[str, parameters.Parameter]:
         raise unknown("notebook", notebook, (p.stem for p in paths.NOTEBOOKS.glob("*.ipynb")))
     tagged = [cell for cell in read(path).cells if TAG in cell.metadata.get("tags", [])]
     if len(tagged) != 1:
-        raise PageError(
-            f"one cell tagged {TAG!r} in notebooks/{notebook}.ipynb",
-            str(len(tagged)),
-            "Mend it.",
-        )
+        needed = f"one cell tagged {TAG!r} in notebooks/{notebook}.ipynb"
+        raise PageError(needed, str(len(tagged)), "Mend it.")
     try:
         return parameters.declared(tagged[0].source)
     except ParameterError:
@@ -217,7 +214,7 @@ def _runs(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
@@ -240,7 +237,7 @@ def _last_lines(log) -> str:
     log.seek(0)
     text = log.read()[-5000:].decode("utf-8", errors="replace")
     lines = [line.strip() for line in visible(text).splitlines() if line.strip()]
-    return " / ".join([line for line in lines if "[IPKernelApp] WARNING" not in line][-SAID:])
+    return " / ".join([line for line in lines if "[IPKernelApp] WARNING" not in line][-LAST_LINES:])
 
 
 def _reached(partial: Path) -> int | None:
@@ -276,9 +273,8 @@ def _target(output: str | Path) -> Path:
 
 
 def _no_place(output: str | Path, found: str) -> PageError:
-    return PageError(
-        f"a path for the page, ending in .ipynb, at {output}", found, "Choose another."
-    )
+    needed = f"a path for the page, ending in .ipynb, at {output}"
+    return PageError(needed, found, "Choose another.")
 
 
 def _partial(output: Path) -> str:

@@ -37,11 +37,8 @@ def render() -> Path:
     plan = plans.read()
     missing = [page.output for page in plan.pages if not (paths.ROOT / page.output).is_file()]
     if missing:
-        raise PageError(
-            "every page of audit.yml executed",
-            f"none at {', '.join(missing)}",
-            "Run make book.",
-        )
+        found = f"none at {', '.join(missing)}"
+        raise PageError("every page of audit.yml executed", found, "Run make book.")
     work = None
     try:
         toc.write()
@@ -63,9 +60,8 @@ def render() -> Path:
 def check(html: Path, plan: plans.Plan) -> None:
     """Raise a ``PageError`` unless a site has its index and every page that the plan shows."""
     if not (html / "index.html").is_file() or not (html / "book" / "index.html").is_file():
-        raise PageError(
-            "an index.html", "none", f"Check that jupyter-book is version 1. {kept()}".strip()
-        )
+        remedy = f"Check that jupyter-book is version 1. {kept()}".strip()
+        raise PageError("an index.html", "none", remedy)
     shown = [page.output.removesuffix(".ipynb") for page in plan.pages if applies.listed(page)]
     missing = [page for page in shown if not (html / f"{page}.html").is_file()]
     if missing:

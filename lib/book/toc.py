@@ -26,18 +26,10 @@ HEADER = "# Written by `python -m lib toc` from audit.yml; don't edit.\n"
 
 
 def render(plan: Plan | None = None) -> str:
-    """The text of a table of contents.
+    """The text of a table of contents; of ``audit.yml`` alone by default, as it is committed.
 
-    Parameters
-    ----------
-    plan
-        What the book shows; that of ``audit.yml`` alone by default, as it is committed.
-
-    Returns
-    -------
-    str
-        The index, the findings, a part for each model, pages across models, the methods and
-        the status page. Pages that say nothing about their model are left out.
+    It lists the index, the findings, a part for each model, pages across models, the methods
+    and the status page. Pages that say nothing about their model are left out.
     """
     plan = plan or read(local=False)
     shown = [page for page in plan.pages if applies.listed(page)]
@@ -50,11 +42,8 @@ def render(plan: Plan | None = None) -> str:
     parts.append(_part("Across models", map(_entry, sorted(shared, key=_place))))
     parts.append(_part("Methods", _chapters(METHODS)))
     parts.append(_part("Status", (_entry(page) for page in shown if page.notebook == LAST)))
-    document = {
-        "format": "jb-book",
-        "root": "book/index",
-        "parts": [part for part in parts if part["chapters"]],
-    }
+    kept = [part for part in parts if part["chapters"]]
+    document = {"format": "jb-book", "root": "book/index", "parts": kept}
     return HEADER + yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
@@ -70,8 +59,7 @@ def captions(models: Iterable[str]) -> dict[str, str]:
 
 def heading(notebook: str) -> str:
     """The first heading of a notebook."""
-    cells = pages.read(paths.NOTEBOOKS / f"{notebook}.ipynb").cells
-    for cell in cells:
+    for cell in pages.read(paths.NOTEBOOKS / f"{notebook}.ipynb").cells:
         if cell.cell_type == "markdown" and cell.source.startswith("# "):
             return cell.source.split("\n")[0].removeprefix("# ").strip()
     return notebook
@@ -92,9 +80,7 @@ def _part(caption: str, chapters: Iterable[dict[str, str]]) -> dict[str, Any]:
 
 def _chapters(names: Iterable[str]) -> list[dict[str, str]]:
     """Entries for the chapters that are there."""
-    found = []
-    for name in names:
-        found += sorted(paths.BOOK.glob(f"{name}.md"))
+    found = [path for name in names for path in sorted(paths.BOOK.glob(f"{name}.md"))]
     return [{"file": f"book/{path.relative_to(paths.BOOK).with_suffix('')}"} for path in found]
 
 

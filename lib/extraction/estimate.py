@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from lib.errors import ParameterError
 
-LONG = 120.0  # seconds above which a reader is told
+LONG = 120.0  # seconds above which a reader is warned
 VERY_LONG = 3 * 3600.0  # seconds above which a run must be asked for
 PATIENCE = 10  # times what is measured for: a first item slower than this is the only one
 SAMPLED = 200  # items whose tokens are counted
@@ -24,28 +24,14 @@ SAMPLED = 200  # items whose tokens are counted
 
 @dataclass(frozen=True)
 class Estimate:
-    """What scoring a dataset takes.
-
-    Attributes
-    ----------
-    dataset
-        Its name.
-    items, responses
-        How many are scored.
-    tokens
-        That the model computes, a prompt counted once.
-    rate
-        Tokens a second, as measured.
-    device, dtype
-        Of the weights.
-    """
+    """What scoring a dataset takes."""
 
     dataset: str
     items: int
     responses: int
-    tokens: int
-    rate: float
-    device: str
+    tokens: int  # that the model computes, a prompt counted once
+    rate: float  # tokens a second, as measured
+    device: str  # of the weights, as their dtype
     dtype: str
 
     @property
@@ -78,11 +64,8 @@ def estimate(model, items, *, held_out: bool = True, seconds: float = 1.0) -> Es
         kept = np.flatnonzero(~items.prompts["prompt_hash"].isin(model.trained_on).to_numpy())
     encoded = _encoded(model, items, kept)
     if not encoded:
-        raise ParameterError(
-            f"an item of {items.name} that the model can score",
-            "none",
-            "Choose other data.",
-        )
+        needed = f"an item of {items.name} that the model can score"
+        raise ParameterError(needed, "none", "Choose other data.")
     responses = int(np.isin(items.item_of_response, kept).sum())
     weights = next(model.backbone.parameters())
     return Estimate(
@@ -140,60 +123,50 @@ def _timed(backbone, batch: list) -> tuple[float, float]:
 
 
 def sentences(estimates: Iterable[Estimate]) -> list[str]:
-    """What is told before a long run; nothing for a short one."""
+    """What a reader is warned of before a long run; nothing for a short one."""
     estimates = list(estimates)
     total = sum(each.seconds for each in estimates)
     if total <= LONG:
         return []
-    told = [f"Scoring will take about {duration(total)} on this machine."]
-    told += [
-        f"{each.dataset}: {each.responses:,} responses, {each.tokens:,} tokens, about "
-        f"{duration(each.seconds)} at {each.rate:,.0f} tokens a second "
-        f"({each.device}, {each.dtype})."
-        for each in estimates
+    return [
+        f"Scoring will take about {duration(total)} on this machine.",
+        *(
+            f"{each.dataset}: {each.responses:,} responses, {each.tokens:,} tokens, about "
+            f"{duration(each.seconds)} at {each.rate:,.0f} tokens a second "
+            f"({each.device}, {each.dtype})."
+            for each in estimates
+        ),
+        f"{_shorter(estimates, total)} What was scored is kept when it is stopped.",
     ]
-    return [*told, f"{_shorter(estimates, total)} What was scored is kept when it is stopped."]
 
 
 def _shorter(estimates: list[Estimate], total: float) -> str:
     items = int(min(each.items for each in estimates) * LONG / total)
     limit = max(1, items - items % 10 ** (len(str(items)) - 1))
-    told = f"To shorten it, lower the limit ({limit} items of each take about {duration(LONG)})"
-    others = []
+    ways = [f"To shorten it, lower the limit ({limit} items of each take about {duration(LONG)})"]
     if any(each.device == "cpu" for each in estimates):
-        others.append("use a GPU (device)")
+        ways.append("use a GPU (device)")
     if any(each.device != "cpu" and each.dtype == "float32" for each in estimates):
-        others.append("use bfloat16 (dtype)")
-    return ", or ".join([told, *others]) + "."
+        ways.append("use bfloat16 (dtype)")
+    return ", or ".join(ways) + "."
 
 
 def duration(seconds: float) -> str:
     """``40 s``, ``12 min``, ``3 h 20 min``, ``2 days 4 h``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
     if minutes < 90:
         return f"{minutes} min"
-    hours, over = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {over} min" if over else f"{hours} h"
-    days, hours = divmod(round(minutes / 60), 24)
-    return f"{days} days {hours} h" if hours else f"{days} days"
+    if minutes < 48 * 60:
+        whole, part = f"{minutes // 60} h", f"{minutes % 60} min"
+        return f"{whole} {part}" if minutes % 60 else whole
+    whole, part = f"{hours // 24} days", f"{hours % 24} h"
+    return f"{whole} {part}" if hours % 24 else whole
 
 
-def announce(
-    estimates: Iterable[Estimate], yes: bool = False, tell: Callable[[str], object] | None = None
-) -> None:
-    """Say what a long run takes, and stop before a very long one that wasn't asked for.
-
-    Parameters
-    ----------
-    estimates
-        Of each dataset.
-    yes
-        Was it asked for, whatever it takes?
-    tell
-        Called with each sentence; prints to stderr by default.
+def announce(estimates: Iterable[Estimate], yes: bool = False) -> None:
+    """Print to stderr what a long run takes, and stop before a very long one.
 
     Raises
     ------
@@ -202,15 +175,8 @@ def announce(
     """
     estimates = list(estimates)
     for sentence in sentences(estimates):
-        (tell or _to_stderr)(sentence)
+        print(sentence, file=sys.stderr, flush=True)
     total = sum(each.seconds for each in estimates)
     if total > VERY_LONG and not yes:
-        raise ParameterError(
-            f"--yes (make audit: YES=1) for a run of about {duration(total)}",
-            "none",
-            "Lower the limit, or add it; nothing was started.",
-        )
-
-
-def _to_stderr(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+        needed = f"--yes (make audit: YES=1) for a run of about {duration(total)}"
+        raise ParameterError(needed, "none", "Lower the limit, or add it; nothing was started.")
