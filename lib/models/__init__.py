@@ -13,16 +13,18 @@ from pathlib import Path
 
 from lib import paths
 from lib.errors import ModelError, unknown
-from lib.models import armorm, classifier, frozen
-from lib.models.armorm import save_armorm
+from lib.models import frozen
+from lib.models.armorm import ArmoRM, save_armorm
 from lib.models.base import Head, Readout, RewardModel
-from lib.models.checkpoint import download, is_folder, open_checkpoint
+from lib.models.checkpoint import download, open_checkpoint
+from lib.models.classifier import Classifier
+from lib.models.files import EMBEDDED, HUB_ID, is_folder
 
 __all__ = ["EMBEDDED", "Head", "Readout", "RewardModel", "load_model", "save_armorm"]
 
-EMBEDDED = ("smol-armo", "smol-mixed")
+LAYOUTS = (ArmoRM, Classifier)  # of released models; the first that fits a checkpoint loads it
 DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 def load_model(
@@ -82,9 +84,11 @@ def load_model(
     else:
         raise unknown("model, or a folder or hub id of one", name, EMBEDDED, ModelError)
     checkpoint = open_checkpoint(folder, name)
-    kind = armorm if armorm.is_armorm(checkpoint) else classifier
+    layout = next(layout for layout in LAYOUTS if layout.fits(checkpoint))
     placed = device_map or {"": device}
-    return kind.load(checkpoint, dtype=resolved, device_map=placed, heads=heads, date=date or None)
+    return layout.load(
+        checkpoint, dtype=resolved, device_map=placed, heads=heads, date=date or None
+    )
 
 
 def _refuse(options: Mapping, name: str) -> None:
@@ -101,14 +105,13 @@ def resolve(device: str | None, dtype: str | None):
     Raises
     ------
     ModelError
-        For a device other than ``cpu``, ``cuda``, ``cuda:0``, … and ``mps``, one that this
-        machine lacks, an unknown dtype, or one that the device doesn't compute in.
+        For an unknown device or dtype, a device that this machine lacks, or a dtype that it
+        doesn't compute in.
     """
     import torch
 
-    dtypes = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    if dtype is not None and dtype not in dtypes:
-        raise unknown("dtype", dtype, dtypes, ModelError)
+    if dtype not in (None, *DTYPES):
+        raise unknown("dtype", dtype, DTYPES, ModelError)
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     device = str(device)
@@ -126,4 +129,4 @@ def resolve(device: str | None, dtype: str | None):
         raise ModelError(
             "a dtype that this CPU computes in", "float16", "Use 'float32' or 'bfloat16'."
         )
-    return device, dtypes[dtype or "float32"]
+    return device, getattr(torch, dtype or "float32")

@@ -19,11 +19,9 @@ an independent NumPy computation in ``tests/models/test_armorm.py``.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +30,10 @@ import torch
 
 from lib import documents
 from lib.errors import ModelError
-from lib.models import backbone as backbones
-from lib.models import checkpoint as checkpoints
-from lib.models import files, names
-from lib.models.base import Head, Readout
+from lib.models import files
 from lib.models.checkpoint import Checkpoint
-from lib.models.gating import TEMPERATURE, Gate, gated
+from lib.models.gating import TEMPERATURE, Gate
+from lib.models.linear import Released
 from lib.models.prompt import EXAMPLE, PromptFormat
 
 WEIGHT = "regression_layer.weight"
@@ -45,130 +41,70 @@ TRANSFORM = "reward_transform_matrix"
 LOGIT_SCALE = "gating.logit_scale"
 TRAINING = "training.json"  # beside a checkpoint of our own training: its card and prompts
 PREFIXES = ("regression_layer.", TRANSFORM, "gating.")
+CHECK = "Check config.json against the checkpoint."
 
 
-@dataclass
-class ArmoRM:
-    """A gated multi-objective reward model; implements ``lib.models.base.RewardModel``.
+class ArmoRM(Released):
+    """A gated multi-objective reward model: r M are its debiased rewards."""
 
-    Attributes
-    ----------
-    weight
-        W, shape (heads, features).
-    transform
-        M, shape (heads, heads): debiased rewards are r M.
-    gate
-        The gating network.
-    tree_limit
-        See ``lib.models.checkpoint.tree_limit``.
-    """
+    KIND = "gated multi-objective reward model (ArmoRM's layout)"
 
-    name: str
-    heads: Sequence[Head]
-    backbone: torch.nn.Module
-    format: PromptFormat
-    weight: np.ndarray
-    transform: np.ndarray
-    gate: Gate
-    card: dict
-    trained_on: frozenset[str] = field(default_factory=frozenset)
-    gated: bool = True
+    @staticmethod
+    def fits(checkpoint: Checkpoint) -> bool:
+        """Has the checkpoint any of the layout's head tensors?"""
+        return any(key.startswith(PREFIXES) for key in checkpoint.files)
 
-    @property
-    def tree_limit(self) -> int:
-        """Tokens of the longest sequence that may be packed as a tree."""
-        return checkpoints.tree_limit(self.backbone)
+    @staticmethod
+    def head(checkpoint: Checkpoint, config, given: Sequence[str] | None) -> tuple[dict, set[str]]:
+        """W, M and gate, checked against each other and the configuration."""
+        weight, transform, gate = _head(checkpoint)
+        keys = {key for key in checkpoint.files if key.startswith(PREFIXES)}
+        trained_on = _trained_on(checkpoint.folder)
+        fields = {"weight": weight, "transform": transform, "gate": gate, "trained_on": trained_on}
+        return fields, keys
 
-    def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
-        """Rewards r = h Wᵀ (not debiased), coefficients g Mᵀ, final Σ r · (g Mᵀ)."""
-        if gate_hidden is None:
+    @staticmethod
+    def check_format(format: PromptFormat) -> None:
+        """The header that opens a response must not be written where no response follows.
+
+        Otherwise it also ends every text that is scored, and the last header of the prompt is
+        not the one that opens the response. Such a template writes the prompt alike with and
+        without a header, goes on with the response itself, and closes it as the prompt, but
+        not as a response that another turn follows.
+        """
+        answer = "0123456789"
+        prompt, whole = format.render(EXAMPLE, header=False), format.render(EXAMPLE, answer)
+        reply = {"role": "assistant", "content": answer}
+        longer = format.render([*EXAMPLE, reply, *EXAMPLE], header=False)
+        tail, onward = (text.rpartition(answer)[2] for text in (whole, longer))
+        if (
+            prompt == format.render(EXAMPLE)
+            and whole.removeprefix(prompt).lstrip().startswith(answer)
+            and prompt.endswith(tail)
+            and not onward.startswith(tail)
+        ):
             raise ModelError(
-                f"the states that the gate of {self.name} reads", "none", "Give gate_hidden."
+                f"a chat template of {format.name} that opens a response only when asked to "
+                "(add_generation_prompt)",
+                "one that always does, also after the response",
+                "Give the tokenizer the template that the model was trained with.",
             )
-        score = np.asarray(hidden, np.float32) @ self.weight.T
-        return gated(score, self.gate, self.transform, gate_hidden)
 
-    def debias(self, score: np.ndarray) -> np.ndarray:
-        """Rewards after the debiasing matrix, r M: shape (n, heads)."""
-        return np.asarray(score, np.float32) @ self.transform
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        """See ``lib.models.base.RewardModel``."""
-        digest = hashlib.sha256(repr(list(self.heads)).encode())
-        digest.update(f"{self.gate.logit_scale} {self.gate.temperature}".encode())
-        for array in (self.weight, self.transform, *sum(self.gate.layers, ())):
-            digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-        return {
-            **backbones.fingerprint(self.backbone),
-            **self.format.fingerprint,
-            "heads": digest.hexdigest()[:16],
+    def completed(self, config) -> None:
+        """Does the head fit the states, and what is the gate?"""
+        features = self.backbone.config.hidden_size
+        _check_shapes(self.name, features, self.weight, self.transform, self.gate)
+        self.card["gate"] = {
+            "hidden": [len(bias) for _, bias in self.gate.layers[:-1]],
+            "temperature": self.gate.temperature,
+            "logit_scale": self.gate.logit_scale,
         }
 
-
-def is_armorm(checkpoint: Checkpoint) -> bool:
-    """Has the checkpoint any of the layout's head tensors?"""
-    return any(key.startswith(PREFIXES) for key in checkpoint.files)
-
-
-def load(
-    checkpoint: Checkpoint,
-    *,
-    dtype: torch.dtype,
-    device_map: str | Mapping,
-    heads: Sequence[str] | None = None,
-    date: str | None = None,
-) -> ArmoRM:
-    """Load a checkpoint of this layout.
-
-    Parameters
-    ----------
-    checkpoint
-        Opened.
-    dtype, device_map
-        See ``lib.models.checkpoint.load_backbone``.
-    date
-        See ``lib.models.prompt.PromptFormat``.
-    heads
-        Names, where the user gives them.
-
-    Raises
-    ------
-    ModelError
-        For missing or unexpected head weights, weights that aren't finite, shapes that
-        don't fit together or the configuration, a wrong number of names, or a template
-        from which the gate's position can't be told.
-    """
-    name = checkpoint.name
-    weight, transform, gate = _head(checkpoint)
-    named = names.named(len(weight), model=name, given=heads, labels=checkpoint.labels, armorm=True)
-    format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name, date=date)
-    _check_template(format)
-    keys = {key for key in checkpoint.files if key.startswith(PREFIXES)}
-    backbone = checkpoints.load_backbone(checkpoint, keys, dtype=dtype, device_map=device_map)
-    _check_shapes(name, backbone.config.hidden_size, weight, transform, gate)
-    known = names.recognise(name)
-    return ArmoRM(
-        name=name,
-        heads=named,
-        backbone=backbone,
-        format=format,
-        weight=weight,
-        transform=transform,
-        gate=gate,
-        trained_on=_trained_on(checkpoint.folder),
-        card=checkpoint.card
-        | {
-            "kind": "gated multi-objective reward model (ArmoRM's layout)",
-            "names": named[0].source,
-            "note": " ".join(filter(None, [known.note if known else "", checkpoint.note])),
-            "gate": {
-                "hidden": [len(bias) for _, bias in gate.layers[:-1]],
-                "temperature": gate.temperature,
-                "logit_scale": gate.logit_scale,
-            },
-        },
-    )
+    def _digested(self) -> Iterator[bytes]:
+        yield repr(list(self.heads)).encode()
+        yield f"{self.gate.logit_scale} {self.gate.temperature}".encode()
+        for array in (self.weight, self.transform, *sum(self.gate.layers, ())):
+            yield f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
 
 
 def _trained_on(folder: Path) -> frozenset[str]:
@@ -193,7 +129,7 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
         raise ModelError(
             f"gating_n_hidden of {name} as a number of layers that its files can hold",
             f"{hidden}",
-            "Check config.json against the checkpoint.",
+            CHECK,
         )
     depth = max([*numbers, int(hidden)]) + 1
     keys = {WEIGHT, TRANSFORM, LOGIT_SCALE} | {
@@ -217,7 +153,7 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
         raise ModelError(
             f"one logit scale and a positive gating_temperature for {name}",
             f"{scale.size} and {temperature}",
-            "Check config.json against the checkpoint.",
+            CHECK,
         )
     weight, transform = checkpoint.array(WEIGHT), checkpoint.array(TRANSFORM)
     if weight.ndim != 2 or any(matrix.ndim != 2 or bias.ndim != 1 for matrix, bias in layers):
@@ -245,45 +181,13 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
 def _check_shapes(
     name: str, features: int, weight: np.ndarray, transform: np.ndarray, gate: Gate
 ) -> None:
-    count = len(weight)
-    fits = weight.shape == (count, features) and transform.shape == (count, count)
-    width = features
-    for matrix, bias in gate.layers:
-        fits = fits and matrix.shape == (len(bias), width) and bias.ndim == 1
-        width = len(bias)
-    if not (fits and width == count):
+    fits = weight.shape == (len(weight), features)
+    if not (fits and gate.fits(features, len(weight), transform)):
         shapes = [array.shape for array in (weight, transform, *sum(gate.layers, ()))]
         raise ModelError(
             f"a head, a debiasing matrix and a gate that fit {features} features in {name}",
             f"shapes {', '.join(map(str, shapes))}",
             "Check that the head belongs to this backbone.",
-        )
-
-
-def _check_template(format: PromptFormat) -> None:
-    """The header that opens a response must not be written where no response follows.
-
-    Otherwise it also ends every text that is scored, and the last header of the prompt is
-    not the one that opens the response. Such a template writes the prompt alike with and
-    without a header, goes on with the response itself, and closes it as the prompt, but
-    not as a response that another turn follows.
-    """
-    answer = "0123456789"
-    prompt, whole = format.render(EXAMPLE, header=False), format.render(EXAMPLE, answer)
-    reply = {"role": "assistant", "content": answer}
-    longer = format.render([*EXAMPLE, reply, *EXAMPLE], header=False)
-    tail, onward = (text.rpartition(answer)[2] for text in (whole, longer))
-    if (
-        prompt == format.render(EXAMPLE)
-        and whole.removeprefix(prompt).lstrip().startswith(answer)
-        and prompt.endswith(tail)
-        and not onward.startswith(tail)
-    ):
-        raise ModelError(
-            f"a chat template of {format.name} that opens a response only when asked to "
-            "(add_generation_prompt)",
-            "one that always does, also after the response",
-            "Give the tokenizer the template that the model was trained with.",
         )
 
 
@@ -298,15 +202,14 @@ def save_armorm(
     names: Sequence[str] | None = None,
     max_shard_size: str = "5GB",
 ) -> Path:
-    """Write a checkpoint in the released layout, which ``load_model`` reads.
+    """Write a checkpoint in the released layout, which ``load_model`` reads; returns its folder.
 
     Parameters
     ----------
     folder
         Made when it isn't there; shards that it holds are replaced.
     backbone
-        A transformers base model (``AutoModel``), of any architecture; the head is written
-        in its dtype.
+        A transformers base model (``AutoModel``); the head is written in its dtype.
     tokenizer
         With the chat template.
     weight, transform, gate
@@ -315,11 +218,6 @@ def save_armorm(
         Of the heads, kept as ``id2label``.
     max_shard_size
         Of one safetensors file.
-
-    Returns
-    -------
-    Path
-        The folder.
 
     Raises
     ------

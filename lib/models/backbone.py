@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ CHECKSUMS = "checksums.json"  # of the files beside it, and of what they were ma
 KEPT = {"made_from": str, "files": dict[str, str]}
 BLOCK = 1 << 25  # bytes that a thread digests at a time
 MOST_THREADS = 16
+ATTENTIONS = {"full_attention", "sliding_attention"}
 # Of a configuration: where it comes from, what training draws and drops, which outputs are
 # asked for, and what its heads are called; heads themselves have a digest of their own.
 INERT = re.compile(
@@ -47,25 +49,21 @@ INERT = re.compile(
 def load_embedded(device: str = "cpu", dtype: torch.dtype = torch.float32):
     """SmolLM2-135M-Instruct from the package that carries it: ``(transformer, tokenizer)``.
 
-    The quantised file is dequantised once and kept as float32 safetensors in the cache
-    (bit-identical, and loaded in a second). What is kept there is compared with its checksums
-    each time, and made again where it differs.
-
-    Raises
-    ------
-    ModelError
-        When the package isn't installed.
+    The quantised file is dequantised once and kept as float32 safetensors in the cache,
+    compared with its checksums each time, and made again where it differs. A ``ModelError``
+    when the package isn't installed.
     """
     from transformers import AutoModel, AutoTokenizer
 
-    folder = _dequantised()
+    folder = dequantised()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    with _quiet():
+    with quiet():
         model = AutoModel.from_pretrained(folder, dtype=dtype)
     return model.to(device).eval().requires_grad_(False), tokenizer
 
 
-def _gguf() -> Path:
+def gguf() -> Path:
+    """The quantised file of the embedded backbone."""
     # importlib.resources would import the package, whose own dependencies aren't needed.
     spec = importlib.util.find_spec(PACKAGE)
     path = Path(spec.submodule_search_locations[0]) / GGUF if spec else None
@@ -78,11 +76,12 @@ def _gguf() -> Path:
     return path
 
 
-def _dequantised() -> Path:
-    path = _gguf()
+def dequantised() -> Path:
+    """The folder of the embedded backbone in float32, made again where it isn't as written."""
+    path = gguf()
     target = paths.cache() / "backbones" / f"{EMBEDDED}-{path.stat().st_size}"
     made_from = _file_digest(path)
-    if (found := _wrong(target, made_from)) is None:
+    if _wrong(target, made_from) is None:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{target}.lock"):
@@ -137,7 +136,7 @@ def _dequantise(path: Path, folder: Path) -> None:
     """Write a GGUF file's transformer, in float32, and its tokenizer into a folder."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    with _quiet():
+    with quiet():
         tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
         model = AutoModelForCausalLM.from_pretrained(
             path.parent, gguf_file=path.name, dtype=torch.float32
@@ -151,7 +150,7 @@ def _dequantise(path: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _quiet():
+def quiet():
     """No progress bars or messages of transformers inside; errors still raise."""
     from transformers.utils import logging
 
@@ -164,6 +163,27 @@ def _quiet():
     finally:
         logging.set_verbosity(level)
         logging.enable_progress_bar()
+
+
+def tree_limit(backbone: torch.nn.Module) -> int:
+    """Tokens of the longest sequence for which packing as trees changes no state.
+
+    Packing replaces the attention function, so it suits a transformer that takes its
+    attention from transformers' registry and masks nothing but the future. A sliding
+    window masks more, but only in sequences longer than itself. Soft-capped attention
+    logits (Gemma 2) need a function that knows of the cap: 0, as for layers of any kind
+    but attention.
+    """
+    config = backbone.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ATTENTIONS)
+    if (
+        not getattr(backbone, "_supports_attention_backend", False)
+        or getattr(config, "attn_logit_softcapping", None)
+        or not kinds <= ATTENTIONS
+    ):
+        return 0
+    window = getattr(config, "sliding_window", None)
+    return window if window and "sliding_attention" in kinds else sys.maxsize
 
 
 def fingerprint(module: torch.nn.Module) -> dict[str, str]:

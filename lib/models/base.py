@@ -19,17 +19,10 @@ from lib.models.prompt import PromptFormat
 
 @dataclass(frozen=True)
 class Head:
-    """One labelled score.
+    """One labelled score: its name, where the name comes from, and what the name claims.
 
-    Attributes
-    ----------
-    name
-        As in the model's own documentation.
-    source
-        Where the name comes from; ``"unnamed"`` when the checkpoint doesn't say.
-    concept
-        What the name claims to measure, in the vocabulary of ``lib.data.concepts``; empty
-        when it claims nothing that a comparison could test.
+    ``concept`` is of the vocabulary of ``lib.data.concepts``; empty when the name claims
+    nothing that a comparison could test.
     """
 
     name: str
@@ -41,15 +34,9 @@ class Head:
 class Readout:
     """Scores of n responses.
 
-    Attributes
-    ----------
-    score
-        Shape (n, heads), float32.
-    final
-        The one score that the model is used by, shape (n,); ``None`` when it has no rule
-        for combining its heads.
-    gate
-        Coefficients of the heads in ``final``, shape (n, heads); ``None`` without a gate.
+    ``score`` and ``gate`` (the heads' coefficients in ``final``) have shape (n, heads),
+    float32; ``final``, the one score that the model is used by, has shape (n,). ``None``
+    where the model has no rule for combining its heads, or no gate.
     """
 
     score: np.ndarray

@@ -7,7 +7,6 @@ that came with a checkpoint is run, whatever its configuration asks for.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,31 +17,20 @@ import torch
 from safetensors import safe_open
 
 from lib import hub
-from lib.errors import ModelError, readable
+from lib.errors import ModelError
 from lib.models import backbone as backbones
 from lib.models import files
 
 # What a reward model keeps of the language model that it was: an output layer.
 LEFT_OVER = re.compile(r"(lm_head|embed_out)\.(weight|bias)")
-ATTENTIONS = {"full_attention", "sliding_attention"}
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """Files of one released model.
 
-    Attributes
-    ----------
-    folder
-        Where they lie.
-    name
-        As given to ``load_model``, for messages.
-    config
-        ``config.json``, as it stands.
-    files
-        The file of each tensor, by the tensor's key.
-    stray, weights_note
-        See ``lib.models.files.Tensors``.
+    ``config`` is ``config.json`` as it stands; ``files``, ``stray`` and ``weights_note`` are
+    what ``lib.models.files.tensors`` found.
     """
 
     folder: Path
@@ -53,13 +41,7 @@ class Checkpoint:
     weights_note: str = ""
 
     def array(self, key: str) -> np.ndarray:
-        """One tensor, as float32.
-
-        Raises
-        ------
-        ModelError
-            When it isn't there, or holds NaN or infinity.
-        """
+        """One tensor, as float32; a ``ModelError`` when it isn't there or isn't finite."""
         if key not in self.files:
             raise ModelError(
                 f"tensor {key} in the checkpoint of {self.name}",
@@ -82,13 +64,7 @@ class Checkpoint:
         return found
 
     def number(self, key: str, default: float) -> float:
-        """One entry of the configuration.
-
-        Raises
-        ------
-        ModelError
-            When it isn't a number.
-        """
+        """One entry of the configuration; a ``ModelError`` when it isn't a finite number."""
         value = self.config.get(key, default)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not np.isfinite(float(value)):
@@ -137,55 +113,19 @@ class Checkpoint:
         return card | ({"revision": self.revision} if self.revision else {})
 
 
-def is_folder(path: Path) -> bool:
-    """Is it a folder?
-
-    Raises
-    ------
-    ModelError
-        When the system refuses to tell.
-    """
-    with readable("folder", path, ModelError):
-        return path.is_dir()
-
-
-def is_file(path: Path) -> bool:
-    """Is it a file?
-
-    Raises
-    ------
-    ModelError
-        When the system refuses to tell.
-    """
-    with readable("file", path, ModelError):
-        return path.is_file()
-
-
 def open_checkpoint(folder: Path, name: str) -> Checkpoint:
-    """Read the configuration, and which file holds which tensor.
-
-    Raises
-    ------
-    ModelError
-        For a missing, unreadable or damaged file, JSON of a wrong shape, an adapter without
-        its base, weights that are only there as pickle, or an index that points out of the
-        folder or names what its shard lacks.
-    """
+    """Read the configuration, and which file holds which tensor; errors as in ``files``."""
     config = files.configuration(folder, name)
-    found = files.tensors(folder, name, config)
-    files.check_sizes(config, name, len(found.files))
-    return Checkpoint(folder, name, config, found.files, found.stray, found.note)
+    held, stray, note = files.tensors(folder, name, config)
+    files.check_sizes(config, name, len(held))
+    return Checkpoint(folder, name, config, held, stray, note)
 
 
 def download(name: str, revision: str | None = None) -> Path:
     """The folder of a hub id: fetched, or as it lies in the hub's cache.
 
-    Of the weights only those that are read, by the rule of ``lib.models.files``.
-
-    Raises
-    ------
-    ModelError
-        When it can be had from neither, or has no weights that are read here.
+    Of the weights only those that are read, by the rule of ``lib.models.files``. A
+    ``ModelError`` when it can be had from neither, or has no weights that are read here.
     """
     return hub.snapshot(name, revision=revision, first=files.CONFIG, choose=partial(_wanted, name))
 
@@ -211,13 +151,11 @@ def _wanted(name: str, sizes: Mapping[str, int], fetch: Callable[[str], Path]) -
             "Convert it to safetensors where you trust it and give the folder, or ask its "
             "authors to publish safetensors.",
         )
-    present = [file for file in (files.WEIGHTS, files.INDEX) if file in top]
-    chosen = config.get("transformers_weights") or (present or [files.WEIGHTS])[0]
-    if chosen.endswith(".index.json"):
-        listed = files.read(fetch(chosen).parent, chosen, name).get("weight_map", {})
-        weights &= set(listed.values())
-    elif chosen in weights:
-        weights = {chosen}
+    source = files.chosen(config, top, name)
+    if source.endswith(".index.json"):
+        weights &= set(files.shards(fetch(source).parent, source, name).values())
+    elif source in weights:
+        weights = {source}
     return weights | {path for path in top if path.endswith((".json", ".jinja", ".model", ".txt"))}
 
 
@@ -225,17 +163,12 @@ def load_config(checkpoint: Checkpoint):
     """The configuration as transformers reads it, for its own attention kernels.
 
     A configuration may name a kernel of its own, which transformers would fetch: it never
-    comes to that.
-
-    Raises
-    ------
-    ModelError
-        For one that transformers doesn't read without remote code; names the field.
+    comes to that. A ``ModelError`` for one that isn't read without remote code.
     """
     from transformers import AutoConfig
 
     try:
-        with backbones._quiet():
+        with backbones.quiet():
             config = AutoConfig.from_pretrained(checkpoint.folder, trust_remote_code=False)
         config.get_text_config().to_dict()  # a plain mapping where the class has no such part
     except Exception as error:  # transformers raises errors of many kinds
@@ -251,6 +184,7 @@ def load_config(checkpoint: Checkpoint):
 
 def load_backbone(
     checkpoint: Checkpoint,
+    config,
     heads: Collection[str],
     *,
     dtype: torch.dtype,
@@ -263,6 +197,8 @@ def load_backbone(
     checkpoint
         Its backbone's keys start with ``model.``, or with the prefix that transformers
         gives that architecture.
+    config
+        As ``load_config`` returns it.
     heads
         Keys that belong to the reward head.
     dtype
@@ -278,7 +214,7 @@ def load_backbone(
     """
     from transformers import AutoModel
 
-    name, config = checkpoint.name, load_config(checkpoint)
+    name = checkpoint.name
     # Only an architecture whose own prefix is another needs this; the rest are unharmed.
     prefixed = any(key.startswith("model.") for key in checkpoint.files)
     source, kind, options = checkpoint.folder, AutoModel, {"trust_remote_code": False}
@@ -287,7 +223,7 @@ def load_backbone(
             with torch.device("meta"):
                 kind = type(AutoModel.from_config(config))
             source, options = None, {"state_dict": checkpoint.tensors()}
-        with backbones._quiet():
+        with backbones.quiet():
             module, report = kind.from_pretrained(
                 source,
                 config=config,
@@ -303,21 +239,19 @@ def load_backbone(
     except Exception as error:  # transformers raises errors of many kinds
         raise ModelError(
             f"a backbone of {name} that transformers loads without remote code",
-            f"{type(error).__name__}: {_first_line(error)}",
+            f"{type(error).__name__}: {hub.said(error)}",
             "Check config.json against the weights; where memory is short, try "
             "dtype='bfloat16' or device_map='auto'.",
         ) from None
-    for kind, keys in (
+    unexpected = set(report["unexpected_keys"]) - {*heads, *checkpoint.left_over}
+    for kind, wrong in (
         ("no missing backbone weights", set(report["missing_keys"])),
-        (
-            "no weights but backbone and head",
-            set(report["unexpected_keys"]) - {*heads, *checkpoint.left_over},
-        ),
+        ("no weights but backbone and head", unexpected),
     ):
-        if keys:
+        if wrong:
             raise ModelError(
                 f"{kind} in the checkpoint of {name}",
-                f"{_listed(keys)}",
+                _listed(wrong),
                 "Download it again, or check that config.json belongs to these weights.",
             )
     for key, parameter in module.named_parameters():
@@ -333,49 +267,21 @@ def load_backbone(
     return module.eval().requires_grad_(False)
 
 
-def load_tokenizer(checkpoint: Checkpoint):
-    """The tokenizer of a checkpoint.
-
-    Raises
-    ------
-    ModelError
-        When it isn't there, is damaged, or needs remote code.
-    """
+def load_tokenizer(checkpoint: Checkpoint, config):
+    """The tokenizer; a ``ModelError`` when it isn't there, is damaged, or needs remote code."""
     from transformers import AutoTokenizer
 
-    config = load_config(checkpoint)  # what is wrong with it is not the tokenizer's
     try:
-        with backbones._quiet():
+        with backbones.quiet():
             return AutoTokenizer.from_pretrained(
                 checkpoint.folder, config=config, trust_remote_code=False
             )
     except Exception as error:  # as above
         raise ModelError(
             f"the tokenizer of {checkpoint.name} in {checkpoint.folder}",
-            f"{type(error).__name__}: {_first_line(error)}",
+            f"{type(error).__name__}: {hub.said(error)}",
             "Put the tokenizer's files (tokenizer.json, tokenizer_config.json) there.",
         ) from None
-
-
-def tree_limit(backbone: torch.nn.Module) -> int:
-    """Tokens of the longest sequence for which packing as trees changes no state.
-
-    Packing replaces the attention function, so it suits a transformer that takes its
-    attention from transformers' registry and masks nothing but the future. A sliding
-    window masks more, but only in sequences longer than itself. Soft-capped attention
-    logits (Gemma 2) need a function that knows of the cap: 0, as for layers of any kind
-    but attention.
-    """
-    config = backbone.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ATTENTIONS)
-    if (
-        not getattr(backbone, "_supports_attention_backend", False)
-        or getattr(config, "attn_logit_softcapping", None)
-        or not kinds <= ATTENTIONS
-    ):
-        return 0
-    window = getattr(config, "sliding_window", None)
-    return window if window and "sliding_attention" in kinds else sys.maxsize
 
 
 def _not_finite(name: str, key: str) -> ModelError:
@@ -384,11 +290,6 @@ def _not_finite(name: str, key: str) -> ModelError:
         f"NaN or infinity in {key}",
         "Download it again; in float16 try dtype='bfloat16' or 'float32'.",
     )
-
-
-def _first_line(error: Exception) -> str:
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines()
-    return lines[0][:200] if lines else "no message"
 
 
 def _listed(keys: Collection[str]) -> str:

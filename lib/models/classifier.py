@@ -14,129 +14,58 @@ Checked against transformers' own classes, all of them, in
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch
 
 from lib.errors import ModelError
-from lib.models import backbone as backbones
-from lib.models import checkpoint as checkpoints
-from lib.models import names, pooling
-from lib.models.base import Head, Readout
+from lib.models import pooling
 from lib.models.checkpoint import Checkpoint
+from lib.models.linear import Released
 from lib.models.prompt import EXAMPLE, EXAMPLE_RESPONSE, PromptFormat
 
 KEYS = ("score", "classifier")
 
 
-@dataclass
-class Classifier:
-    """A linear reward head; implements ``lib.models.base.RewardModel``.
+class Classifier(Released):
+    """A linear reward head."""
 
-    Attributes
-    ----------
-    weight, bias
-        W, shape (heads, features), and b, shape (heads,).
-    """
+    KIND = "sequence classifier read as rewards"
 
-    name: str
-    heads: Sequence[Head]
-    backbone: torch.nn.Module
-    format: PromptFormat
-    weight: np.ndarray
-    bias: np.ndarray
-    card: dict
-    trained_on: frozenset[str] = field(default_factory=frozenset)
-    gated: bool = False
+    @staticmethod
+    def fits(checkpoint: Checkpoint) -> bool:
+        """Any checkpoint may be one; ``head`` says what isn't."""
+        return True
 
-    @property
-    def tree_limit(self) -> int:
-        """Tokens of the longest sequence that may be packed as a tree."""
-        return checkpoints.tree_limit(self.backbone)
+    @staticmethod
+    def head(checkpoint: Checkpoint, config, given: Sequence[str] | None) -> tuple[dict, set[str]]:
+        """W and b, of a classifier that passes the last token's state.
 
-    def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
-        """Scores h Wᵀ + b; a single score is the final one too."""
-        score = np.asarray(hidden, np.float32) @ self.weight.T + self.bias
-        return Readout(score, score[:, 0] if len(self.weight) == 1 else None)
+        The user's names also say that each output is a reward, which two outputs of an
+        ordinary classifier aren't.
+        """
+        _check_kind(checkpoint)
+        pooling.check(config, checkpoint.name)
+        weight, bias, keys = _head(checkpoint)
+        if given is None:
+            _check_rewards(checkpoint, len(weight))
+        return {"weight": weight, "bias": bias}, keys
 
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        """See ``lib.models.base.RewardModel``."""
-        heads = self.weight.tobytes() + self.bias.tobytes() + repr(list(self.heads)).encode()
-        return {
-            **backbones.fingerprint(self.backbone),
-            **self.format.fingerprint,
-            "heads": hashlib.sha256(heads).hexdigest()[:16],
-        }
+    def completed(self, config) -> None:
+        """Does the head fit the states, and which token's are they?"""
+        text = config.get_text_config()
+        features = getattr(text, "word_embed_proj_dim", text.hidden_size)  # OPT projects states
+        if self.weight.shape[1] != features:
+            raise ModelError(
+                f"a head of {features} features in {self.name}",
+                f"{self.weight.shape[1]}",
+                "Check that the head belongs to this backbone.",
+            )
+        self.card["reads"] = _reads(self.format, text.pad_token_id)
 
-
-def load(
-    checkpoint: Checkpoint,
-    *,
-    dtype: torch.dtype,
-    device_map: str | Mapping,
-    heads: Sequence[str] | None = None,
-    date: str | None = None,
-) -> Classifier:
-    """Load a sequence classifier.
-
-    Parameters
-    ----------
-    checkpoint
-        Opened.
-    dtype, device_map
-        See ``lib.models.checkpoint.load_backbone``.
-    date
-        See ``lib.models.prompt.PromptFormat``.
-    heads
-        Names, where the user gives them; they also say that each output is a reward, which
-        two outputs of an ordinary classifier aren't.
-
-    Raises
-    ------
-    ModelError
-        For another pooling than the last token's state, missing or unexpected head weights,
-        weights that aren't finite, a wrong number of names, or outputs that are classes
-        instead of rewards.
-    """
-    name = checkpoint.name
-    config = checkpoints.load_config(checkpoint)
-    _check_kind(checkpoint)
-    pooling.check(config, name)
-    weight, bias, keys = _head(checkpoint)
-    if heads is None:
-        _check_rewards(checkpoint, len(weight))
-    named = names.named(len(weight), model=name, given=heads, labels=checkpoint.labels)
-    format = PromptFormat(checkpoints.load_tokenizer(checkpoint), name, date=date)
-    backbone = checkpoints.load_backbone(checkpoint, keys, dtype=dtype, device_map=device_map)
-    text = config.get_text_config()
-    features = getattr(text, "word_embed_proj_dim", text.hidden_size)  # OPT projects states
-    if weight.shape[1] != features:
-        raise ModelError(
-            f"a head of {features} features in {name}",
-            f"{weight.shape[1]}",
-            "Check that the head belongs to this backbone.",
-        )
-    known = names.recognise(name)
-    return Classifier(
-        name=name,
-        heads=named,
-        backbone=backbone,
-        format=format,
-        weight=weight,
-        bias=bias,
-        card=checkpoint.card
-        | {
-            "kind": "sequence classifier read as rewards",
-            "names": named[0].source,
-            "note": " ".join(filter(None, [known.note if known else "", checkpoint.note])),
-            "reads": _reads(format, text.pad_token_id),
-        },
-    )
+    def _digested(self) -> Iterator[bytes]:
+        yield self.weight.tobytes() + self.bias.tobytes() + repr(list(self.heads)).encode()
 
 
 def _reads(format: PromptFormat, pad: int | None) -> str:

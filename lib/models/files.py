@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from lib import documents
+from lib import documents, paths
 from lib.errors import ModelError, readable
 
+EMBEDDED = ("smol-armo", "smol-mixed")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -27,6 +28,7 @@ ADAPTER = "adapter_config.json"  # of peft
 # Of layers, and of experts, heads, labels …: more would be made before any weight is looked at.
 FEW, MOST = 1_000, 100_000
 NAME = 250  # characters of a file's name
+AGAIN = "Download it again, with every shard that its index lists."
 COUNT = re.compile(r"(num|n)_(?!positions|ctx|embd|inner).*|(encoder|decoder)_layers")
 
 _special = [f"{kind}_token" for kind in ("bos", "eos", "unk", "sep", "pad", "cls", "mask")]
@@ -69,33 +71,32 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Tensors:
-    """Which file holds which tensor.
+def is_folder(path: Path) -> bool:
+    """Is it a folder? A ``ModelError`` when the system refuses to tell."""
+    with readable("folder", path, ModelError):
+        return path.is_dir()
 
-    Attributes
-    ----------
-    files
-        The file of each tensor, by the tensor's key.
-    stray
-        Do the shards hold a tensor that their index sends elsewhere, or doesn't name?
-    note
-        Which weights of the folder are not read; empty when all are.
-    """
 
-    files: Mapping[str, Path]
-    stray: bool = False
-    note: str = ""
+def is_file(path: Path) -> bool:
+    """Is it a file? A ``ModelError`` when the system refuses to tell."""
+    with readable("file", path, ModelError):
+        return path.is_file()
+
+
+def local(name: str) -> Path | None:
+    """Where a model lies on this machine: its own, or one of the hub's cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    if name in EMBEDDED:
+        return paths.embedded(name)
+    if is_folder(Path(name)):
+        return Path(name)
+    kept = try_to_load_from_cache(name, CONFIG) if HUB_ID.fullmatch(name) else None
+    return Path(kept).parent if isinstance(kept, str) else None
 
 
 def read(folder: Path, file: str, name: str) -> dict:
-    """A JSON file of a checkpoint, its fields of their types.
-
-    Raises
-    ------
-    ModelError
-        Names the file and, for one of a wrong type, the field.
-    """
+    """A JSON file of a checkpoint; a ``ModelError`` names a field of a wrong type."""
     kind = FIELDS[INDEX] if file.endswith(".index.json") else FIELDS.get(file, {})
     return documents.read_json(
         folder / file, what=f"{file} of {name}", error=ModelError, fields=kind
@@ -105,10 +106,8 @@ def read(folder: Path, file: str, name: str) -> dict:
 def configuration(folder: Path, name: str) -> dict:
     """``config.json``, once all that transformers will read beside it is seen to be sound.
 
-    Raises
-    ------
-    ModelError
-        For a file that isn't there, is no regular file, or has a wrong shape; for an adapter.
+    A ``ModelError`` for a file that isn't there, is no regular file, or has a wrong shape, and
+    for an adapter.
     """
     with readable("folder", folder, ModelError):
         for path in sorted(folder.iterdir()):
@@ -140,44 +139,63 @@ def configuration(folder: Path, name: str) -> dict:
     return read(folder, CONFIG, name)
 
 
-def tensors(folder: Path, name: str, config: Mapping) -> Tensors:
-    """Which file holds which tensor.
+def chosen(config: Mapping, present: Collection[str], name: str) -> str:
+    """The file that holds the weights, or says where they are; it lies beside ``config.json``.
 
     Raises
     ------
     ModelError
-        For a missing or damaged file, weights that are only there as pickle, an index that
-        points out of the folder, or one that names what its shard lacks.
+        When the configuration names one elsewhere.
     """
-    with readable("folder", folder, ModelError):
-        present = [file for file in (WEIGHTS, INDEX) if (folder / file).is_file()]
-    chosen = config.get("transformers_weights") or (present or [WEIGHTS])[0]
-    if not chosen.endswith(".index.json"):
-        files = dict.fromkeys(_keys(folder, chosen, name), folder / chosen)
-        left = [file for file in present if file != chosen]
+    file = config.get("transformers_weights")
+    if not file:
+        return INDEX if INDEX in present and WEIGHTS not in present else WEIGHTS
+    if Path(file).name != file or "\\" in file or len(file) > NAME:
+        raise ModelError(
+            f"a file beside {CONFIG} as transformers_weights of {name}",
+            documents.shown(file),
+            "Check config.json against the release of the model.",
+        )
+    return file
+
+
+def tensors(folder: Path, name: str, config: Mapping) -> tuple[dict[str, Path], bool, str]:
+    """The file of each tensor by its key; whether shards hold what the index sends elsewhere or
+    doesn't name; and a note on the weights of the folder that are not read.
+
+    Raises
+    ------
+    ModelError
+        For a missing or damaged file, weights that are only there as pickle, an index or a
+        shard out of the folder, or an index that names what its shard lacks.
+    """
+    present = [file for file in (WEIGHTS, INDEX) if is_file(folder / file)]
+    source = chosen(config, present, name)
+    if not source.endswith(".index.json"):
+        left = [file for file in present if file != source]
         note = (
             f"The folder has {left[0]} too, which is not read: its weights are those of "
-            f"{chosen}, as in transformers."
+            f"{source}, as in transformers."
             if left
             else ""
         )
-        return Tensors(files, note=note)
-    listed = _listed(folder, chosen, name)
+        return dict.fromkeys(_keys(folder, source, name), folder / source), False, note
+    listed = shards(folder, source, name)
     held = {shard: _keys(folder, shard, name) for shard in sorted(set(listed.values()))}
     lacking = sorted(key for key, shard in listed.items() if key not in held[shard])
     if lacking:
         raise ModelError(
-            f"tensor {lacking[0]} of {name} in {listed[lacking[0]]}, as {chosen} says",
+            f"tensor {lacking[0]} of {name} in {listed[lacking[0]]}, as {source} says",
             f"none ({len(lacking)} such)",
-            "Download it again, with every shard that its index lists.",
+            AGAIN,
         )
     stray = any(listed.get(key) != shard for shard, keys in held.items() for key in keys)
-    files = {key: folder / shard for key, shard in listed.items()}
-    note = f"Only what {chosen} lists of its shards is read." if stray else ""
-    return Tensors(files, stray, note)
+    note = f"Only what {source} lists of its shards is read." if stray else ""
+    return {key: folder / shard for key, shard in listed.items()}, stray, note
 
 
-def _listed(folder: Path, index: str, name: str) -> dict[str, str]:
+def shards(folder: Path, index: str, name: str) -> dict[str, str]:
+    """The shard of each tensor, as an index says."""
     found = read(folder, index, name)
     if "weight_map" not in found:
         raise ModelError(f"a weight_map in {index} of {name}", "none", "Download the index again.")
@@ -191,9 +209,7 @@ def _keys(folder: Path, file: str, name: str) -> set[str]:
         raise ModelError(
             f"weights of {name} at {path}",
             f"only {pickled[0]}, a pickle" if pickled else "no such file",
-            "Convert it to safetensors where you trust it."
-            if pickled
-            else "Download it again, with every shard that its index lists.",
+            "Convert it to safetensors where you trust it." if pickled else AGAIN,
         )
     try:
         with safe_open(path, framework="pt") as opened:
@@ -205,14 +221,7 @@ def _keys(folder: Path, file: str, name: str) -> set[str]:
 def check_sizes(config: Mapping, name: str, held: int) -> None:
     """Raise for numbers of layers, experts, … that would be made before weights are looked at.
 
-    Parameters
-    ----------
-    config
-        ``config.json``.
-    name
-        Of the model, for messages.
-    held
-        Tensors of the checkpoint: no layer has none.
+    ``held`` counts the tensors of the checkpoint: no layer has none.
     """
     for key, count in _counts(config):
         most = max(held, FEW) if key.endswith(("layer", "layers")) else MOST

@@ -8,23 +8,26 @@ a gated model ``transform`` (heads, heads), ``gate.{i}.weight``, ``gate.{i}.bias
 
 from __future__ import annotations
 
-import hashlib
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal, NotRequired
 
 import numpy as np
 import torch
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
+from typing_extensions import TypedDict
 
 from lib import documents
 from lib.errors import ModelError
 from lib.models import backbone as backbones
-from lib.models.base import Head, Readout
-from lib.models.checkpoint import is_file, is_folder
-from lib.models.gating import Gate, gated
+from lib.models.base import Head
+from lib.models.files import is_file, is_folder
+from lib.models.gating import Gate
+from lib.models.linear import LinearHeads
 from lib.models.names import LONGEST
 from lib.models.prompt import PromptFormat
 
@@ -32,75 +35,77 @@ WEIGHTS = "heads.safetensors"
 CARD = "card.json"
 RULE = "rule"  # of the split: says in words how it was made
 UNSEEN = (RULE, "held_out")
-# Of what pages show. Every score has value, low, high and rows.
-SCORE = dict[str, float]
-TEXTS = ("kind", "trained_on", "score", "is_not")
-LONGEST_TEXT = 2_000  # characters of one of these
-HEAD_FIELDS = {
-    **dict.fromkeys(TEXTS, str),
-    "rows": int,
-    "penalty": float,
-    "cross_validated": SCORE,
-    "held_out": SCORE,
-}
-GATE_FIELDS = {
-    "held_out": SCORE,
-    "held_out_without_debiasing": SCORE,
-    "held_out_uniform": SCORE,
-    "held_out_mixed_one_head": SCORE,
-    "held_out_single_heads": dict,
-}
+LONGEST_TEXT = 2_000  # characters that a page shows of a head
 REMEDY = "Train the heads again: python -m lib train smol-armo (or smol-mixed) --source FOLDER"
 
 
-@dataclass
-class FrozenHeads:
-    """Linear heads, with or without a gate; implements ``lib.models.base.RewardModel``."""
+def _printable(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise PydanticCustomError("printable", "a printable text")
+    return text
 
-    name: str
-    heads: Sequence[Head]
-    backbone: torch.nn.Module
-    format: PromptFormat
-    weight: np.ndarray
-    bias: np.ndarray
-    trained_on: frozenset[str]
-    card: dict
-    transform: np.ndarray | None = None
-    gate: Gate | None = None
-    tree_limit: int = sys.maxsize
 
-    @property
-    def gated(self) -> bool:
-        """Has the model a gate?"""
-        return self.gate is not None
+def _distinct(entries: list[Mapping]) -> list[Mapping]:
+    names = [entry["name"] for entry in entries]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise PydanticCustomError("distinct", f"one head named {twice[0]!a}")
+    return entries
 
-    def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
-        """Score = h Wᵀ + b in float32; with a gate also final and coefficients.
 
-        Without one a single score is the final one too.
-        """
-        score = np.asarray(hidden, np.float32) @ self.weight.T + self.bias
-        if self.gate is None:
-            return Readout(score, score[:, 0] if len(self.weight) == 1 else None)
-        if gate_hidden is None:
-            raise ModelError(
-                f"the states that the gate of {self.name} reads", "none", "Give gate_hidden."
-            )
-        return gated(score, self.gate, self.transform, gate_hidden)
+Label = Annotated[str, Field(max_length=LONGEST), AfterValidator(_printable)]
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        """See ``lib.models.base.RewardModel``."""
-        digest = hashlib.sha256(repr(list(self.heads)).encode())
-        for name, array in sorted(
-            tensors(self.weight, self.bias, self.transform, self.gate).items()
-        ):
-            digest.update(f"{name} {array.shape}".encode() + array.tobytes())
-        return {
-            **backbones.fingerprint(self.backbone),
-            **self.format.fingerprint,
-            "heads": digest.hexdigest()[:16],
-        }
+
+class Score(TypedDict):
+    """A held-out or cross-validated score with its interval."""
+
+    value: float
+    low: float
+    high: float
+    rows: float
+
+
+class Entry(TypedDict):
+    """Of a head: what every card says, and what pages show where it is said."""
+
+    name: Label
+    source: Label
+    concept: NotRequired[Literal[""] | Label]
+    kind: NotRequired[Text]
+    trained_on: NotRequired[Text]
+    score: NotRequired[Text]
+    is_not: NotRequired[Text]
+    rows: NotRequired[int]
+    penalty: NotRequired[float]
+    cross_validated: NotRequired[Score]
+    held_out: NotRequired[Score]
+
+
+class GateEntry(TypedDict, total=False):
+    """Of the gate, what pages show."""
+
+    held_out: Score
+    held_out_without_debiasing: Score
+    held_out_uniform: Score
+    held_out_mixed_one_head: Score
+    held_out_single_heads: dict[str, Score]
+
+
+FIELDS = {
+    "heads": Annotated[list[Entry], Field(min_length=1), AfterValidator(_distinct)],
+    "split": dict,
+    "gate": GateEntry,
+}
+
+
+class FrozenHeads(LinearHeads):
+    """Linear heads on the embedded backbone."""
+
+    def _digested(self) -> Iterator[bytes]:
+        yield repr(list(self.heads)).encode()
+        found = tensors(self.weight, self.bias, self.transform, self.gate)
+        for name, array in sorted(found.items()):
+            yield f"{name} {array.shape}".encode() + array.tobytes()
 
 
 def tensors(
@@ -120,13 +125,7 @@ def tensors(
 
 
 def is_folder_of_heads(folder: Path) -> bool:
-    """Is it a folder that holds this format?
-
-    Raises
-    ------
-    ModelError
-        When the system refuses to tell.
-    """
+    """Is it a folder that holds this format? A ``ModelError`` when the system refuses to tell."""
     return is_folder(folder) and is_file(folder / CARD)
 
 
@@ -149,37 +148,17 @@ def load(
     parts = read(folder)
     backbone, tokenizer = backbones.load_embedded(device, dtype)
     check_features(folder, parts.weight, backbone.config.hidden_size)
-    split = parts.card["split"]
-    seen = {side: split[side] for side in split if side not in UNSEEN}
+    seen = [prompts for side, prompts in parts.card["split"].items() if side not in UNSEEN]
+    format = PromptFormat(tokenizer, name, backbones.END_OF_TURN, date)
+    trained_on = frozenset().union(*seen)
     return FrozenHeads(
-        name=name,
-        heads=parts.heads,
-        backbone=backbone,
-        format=PromptFormat(tokenizer, name, backbones.END_OF_TURN, date),
-        weight=parts.weight,
-        bias=parts.bias,
-        trained_on=frozenset().union(*seen.values()),
-        card=parts.card,
-        transform=parts.transform,
-        gate=parts.gate,
+        name=name, backbone=backbone, format=format, trained_on=trained_on, **vars(parts)
     )
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a folder of heads holds, checked; the backbone isn't needed to read it.
-
-    Attributes
-    ----------
-    card
-        Plain JSON.
-    heads
-        One for each row of ``weight``.
-    weight, bias
-        Shapes (heads, features) and (heads,), float32.
-    transform, gate
-        Of a gated model: shape (heads, heads), and the network.
-    """
+    """What a folder of heads holds, checked, as ``FrozenHeads`` names it; needs no backbone."""
 
     card: dict
     heads: list[Head]
@@ -190,13 +169,7 @@ class Parts:
 
 
 def read(folder: Path) -> Parts:
-    """Card and tensors of a folder of heads.
-
-    Raises
-    ------
-    ModelError
-        As ``load``, except for what the backbone must tell.
-    """
+    """Card and tensors of a folder of heads; errors as of ``load``."""
     card = _card(folder / CARD)
     heads = [
         Head(entry["name"], entry["source"], entry.get("concept", "")) for entry in card["heads"]
@@ -206,13 +179,7 @@ def read(folder: Path) -> Parts:
 
 
 def check_features(folder: Path, weight: np.ndarray, features: int) -> None:
-    """Does the head matrix fit states of so many features?
-
-    Raises
-    ------
-    ModelError
-        When it doesn't.
-    """
+    """Raise a ``ModelError`` where the head matrix doesn't fit states of so many features."""
     if weight.shape[1] != features:
         raise ModelError(
             f"weights of {features} features in {folder / WEIGHTS}",
@@ -222,68 +189,14 @@ def check_features(folder: Path, weight: np.ndarray, features: int) -> None:
 
 
 def _card(path: Path) -> dict:
-    wanted = {"error": ModelError, "remedy": REMEDY}
-    card = documents.read_json(path, what="a card with heads and split", **wanted)
-    try:
-        _check_card(card)
-        documents.check_fields(card, {"gate": dict}, what=f"the card at {path}", **wanted)
-        for where, entry, fields in _scored(card):
-            documents.check_fields(entry, fields, what=f"{where} of the card at {path}", **wanted)
-            for key in fields.keys() & entry.keys():
-                if fields[key] is SCORE and not {"value", "low", "high", "rows"} <= set(entry[key]):
-                    raise ValueError(f"{where} with {key} without value, low, high and rows")
-    except ValueError as error:
-        raise ModelError(f"a card with heads and split at {path}", str(error), REMEDY) from None
-    return card
-
-
-def _scored(card: Mapping) -> Iterator[tuple[str, Mapping, Mapping]]:
-    """What pages show of a card: where it is, an entry, and the types of its fields."""
-    for i, entry in enumerate(card["heads"]):
-        yield f"head {i}", entry, HEAD_FIELDS
-    gate = card.get("gate", {})
-    yield "the gate", gate, GATE_FIELDS
-    alone = gate.get("held_out_single_heads", {})
-    yield "the gate", alone, dict.fromkeys(alone, SCORE)
-
-
-def _check_card(card) -> None:
-    """A ``ValueError`` that says what in the card is malformed."""
+    what = "a card with heads and split"
+    card = documents.read_json(path, what=what, error=ModelError, remedy=REMEDY, fields=FIELDS)
     if not {"heads", "split"} <= set(card):
-        raise ValueError("no heads or no split")
-    heads, split = card["heads"], card["split"]
-    if not isinstance(heads, list) or not heads:
-        raise ValueError("heads that are no list, or an empty one")
-    for i, entry in enumerate(heads):
-        if not isinstance(entry, dict):
-            raise ValueError(f"head {i} that is no object")
-        parts = {part: entry.get(part) for part in ("name", "source")}
-        if entry.get("concept", "") != "":  # it may claim none
-            parts["concept"] = entry["concept"]
-        for part, text in parts.items():
-            if isinstance(text, str) and len(text) > LONGEST:
-                raise ValueError(
-                    f"head {i} with a {part} of {len(text)} characters, more than {LONGEST}: "
-                    f"{text[:40]!r}…"
-                )
-            if not isinstance(text, str) or not text.strip() or not text.isprintable():
-                raise ValueError(f"head {i} with {part} {text!r:.80}, no printable text")
-        for part in TEXTS:
-            if isinstance(entry.get(part), str) and len(entry[part]) > LONGEST_TEXT:
-                raise ValueError(
-                    f"head {i} with {part} of {len(entry[part])} characters, more than "
-                    f"{LONGEST_TEXT:,}"
-                )
-    names = [entry["name"] for entry in heads]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"two heads named {twice[0]!r}")
-    if not isinstance(split, dict):
-        raise ValueError("a split that is no object")
-    for side, prompts in split.items():
-        texts = isinstance(prompts, list) and all(isinstance(prompt, str) for prompt in prompts)
-        if side != RULE and not texts:
-            raise ValueError(f"side {side!r} of the split that is no list of texts")
+        raise ModelError(f"{what} at {path}", "no heads or no split", REMEDY)
+    sides = dict.fromkeys(card["split"].keys() - {RULE}, list[str])
+    what = f"the split of {what} at {path}"
+    documents.check_fields(card["split"], sides, what=what, error=ModelError, remedy=REMEDY)
+    return card
 
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:
@@ -332,12 +245,8 @@ def _fitted(path: Path, found: dict[str, np.ndarray], count: int):
             REMEDY,
         )
     scale, temperature = (number.item() for number in numbers)
-    widths = [weight.shape[1], *(offset.size for _, offset in layers)]
-    fits = all(
-        matrix.shape == (widths[i + 1], widths[i]) and offset.ndim == 1
-        for i, (matrix, offset) in enumerate(layers)
-    )
-    if not fits or widths[-1] != count or found["transform"].shape != (count, count):
+    gate = Gate(layers, scale, temperature)
+    if not gate.fits(weight.shape[1], count, found["transform"]):
         shapes = [array.shape for pair in layers for array in pair]
         raise ModelError(f"a gate over {count} heads in {path}", f"shapes {shapes}", REMEDY)
-    return weight, bias, found["transform"], Gate(layers, scale, temperature)
+    return weight, bias, found["transform"], gate

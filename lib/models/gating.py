@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,16 +23,10 @@ TEMPERATURE = 10.0
 
 @dataclass(frozen=True)
 class Gate:
-    """The gating network: logit_scale · softmax(MLP(x) / temperature).
+    """The gating network.
 
-    Attributes
-    ----------
-    layers
-        Weight (out, in) and bias (out,) of each layer, float32, with ReLU between them.
-    logit_scale
-        What the gate sums to.
-    temperature
-        Divides the logits.
+    ``layers`` holds weight (out, in) and bias (out,) of each, float32, with ReLU between
+    them; ``logit_scale`` is what the gate sums to, ``temperature`` divides the logits.
     """
 
     layers: Sequence[tuple[np.ndarray, np.ndarray]]
@@ -46,6 +41,13 @@ class Gate:
         logits = x / np.float32(self.temperature)
         exp = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.float32(self.logit_scale) * exp / exp.sum(axis=1, keepdims=True)
+
+    def fits(self, features: int, heads: int, transform: np.ndarray) -> bool:
+        """Do layers and debiasing matrix fit each other, states and heads of such numbers?"""
+        widths = [features, *(bias.size for _, bias in self.layers)]
+        shapes = [(matrix.shape, bias.shape) for matrix, bias in self.layers]
+        chained = [((out, into), (out,)) for into, out in pairwise(widths)]
+        return shapes == chained and widths[-1] == heads and transform.shape == (heads, heads)
 
 
 def gated(score: np.ndarray, gate: Gate, transform: np.ndarray, gate_hidden: np.ndarray) -> Readout:

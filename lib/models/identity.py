@@ -43,11 +43,6 @@ def at_hand(
 ) -> dict[str, str]:
     """The fingerprint of the model that a name loads now; loaded on the CPU to find out.
 
-    Parameters
-    ----------
-    name, dtype, date, heads
-        As for ``load_model``.
-
     Raises
     ------
     ModelError
@@ -80,10 +75,7 @@ def place(
 ) -> Path:
     """Where the fingerprint of a model as it lies on disk now is remembered.
 
-    Raises
-    ------
-    ModelError
-        When it isn't on this machine.
+    A ``ModelError`` when it isn't on this machine.
     """
     held = []
     for path in _files(name):
@@ -108,25 +100,18 @@ def _remembered(note: Path) -> dict[str, str] | None:
 
 def _files(name: str) -> list[Path]:
     """All files that a model is loaded from."""
-    from lib.models import EMBEDDED, HUB_ID, backbone, frozen
-    from lib.models.weights import _cached
+    from lib.models import backbone, files, frozen
 
-    folder = paths.embedded(name) if name in EMBEDDED else Path(name)
-    if not folder.is_dir():
-        folder = _cached(name) if HUB_ID.fullmatch(name) else None
+    folder = files.local(name)
     if folder is None:
         raise ModelError(f"the model {name} on this machine", "none", "Name a folder of it.")
     found = sorted(path for path in folder.iterdir() if path.is_file())
-    return [*found, backbone._gguf()] if frozen.is_folder_of_heads(folder) else found
+    return [*found, backbone.gguf()] if frozen.is_folder_of_heads(folder) else found
 
 
 def differences(made: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Names of the parts that were others when a run was made (``weights``, ``tokens``, …).
 
-    Parameters
-    ----------
-    made, now
-        Fingerprints: the run's, and that of the model at hand. A part that one of them
-        doesn't have counts as another.
+    A part that one of the two fingerprints doesn't have counts as another.
     """
     return [word for part, word in PARTS.items() if made.get(part) != now.get(part)]

@@ -48,14 +48,8 @@ ARMORM = {
 class Known:
     """A published model whose head names are documented outside its checkpoint.
 
-    Attributes
-    ----------
-    heads
-        Name → concept, in the order of the score's columns.
-    source
-        Where the names are documented.
-    note
-        What a reader of its scores must know; empty when nothing.
+    ``heads`` gives name → concept in the order of the score's columns, ``source`` where the
+    names are documented, ``note`` what a reader of its scores must know.
     """
 
     heads: Mapping[str, str]
@@ -104,19 +98,6 @@ def named(
     (unless it only counts, ``LABEL_0``), ArmoRM's own names for 19 heads in its layout,
     and otherwise no name.
 
-    Parameters
-    ----------
-    count
-        Rows of the head matrix.
-    model
-        As given to ``load_model``.
-    given
-        The user's names.
-    labels
-        The checkpoint's ``id2label``, in order.
-    armorm
-        Has the checkpoint ArmoRM's layout?
-
     Raises
     ------
     ModelError
@@ -158,12 +139,11 @@ def _heads(names: list[tuple[str, str]], source: str, count: int, model: str) ->
             f"{len(long[0])} characters in {long[0][:40]!r}… ({source})",
             "Name each head by a shorter text: heads=[…].",
         )
+    # A NUL or half a surrogate pair fails where it is stored.
     wrong = [
         name
         for name in texts
-        if not isinstance(name, str)
-        or not name.strip()
-        or not name.isprintable()  # a NUL or half a surrogate pair fails where it is stored
+        if not (isinstance(name, str) and name.strip() and name.isprintable())
         or texts.count(name) > 1
     ]
     if wrong:

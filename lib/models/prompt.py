@@ -75,8 +75,7 @@ class EncodedItem:
     n_prompt
         Tokens of the rendered prompt with the header that opens a response.
     n_shared
-        Length of the longest common prefix of the sequences, short of each one's last
-        token; never more than ``n_prompt``.
+        Length of the sequences' longest common prefix, short of each one's last token.
     gate_at
         Position of the token that closes the prompt's last turn.
     """
@@ -105,13 +104,8 @@ class PromptFormat:
         The token at which a response ends, and whose state is read; what the template
         writes after it is left out. ``None`` reads the very last token of the template.
     date
-        What a template that writes today's date writes in its place, as ``2024-07-26``;
-        ``DATE`` when ``None``.
-
-    Attributes
-    ----------
-    date
-        That date; empty for a template that asks for none.
+        What a template that writes today's date writes in its place; ``DATE`` when ``None``.
+        The attribute of this name is empty for a template that asks for none.
 
     Raises
     ------
@@ -183,33 +177,21 @@ class PromptFormat:
     ) -> str:
         """The conversation as text; without a response, with the header that opens one.
 
-        Raises
-        ------
-        RenderError
-            When the template refuses it (consecutive turns of one role, an unknown role).
+        A ``RenderError`` when the template refuses it (consecutive turns of one role, say).
         """
-        write, turns = self._writer(), [dict(turn) for turn in prompt]
-        try:
-            if response is None:
-                return write(turns, header)
-            return write([*turns, _answer(response)], False)
-        except Exception as error:  # templates raise Jinja errors of many kinds
-            raise _refusal(error) from None
+        turns, write = [dict(turn) for turn in prompt], self._writer()
+        asked = (turns, header) if response is None else ([*turns, _answer(response)], False)
+        found = _rendered(write, [asked])
+        if isinstance(found, RenderError):
+            raise found
+        return found[0]
 
     def tokenize(self, text: str) -> np.ndarray:
         """Token ids of a rendered text, nothing added."""
         return self._ids([text])[0]
 
     def encode(self, prompt: Sequence[Mapping[str, str]], responses: Sequence[str]) -> EncodedItem:
-        """Tokens of a prompt with each of its responses.
-
-        Raises
-        ------
-        RenderError
-            When the template refuses the conversation.
-        ModelError
-            When the token to be read lies inside the prompt.
-        """
+        """Tokens of a prompt with each of its responses; errors as in ``encode_many``, raised."""
         (item,) = self.encode_many([prompt], [responses])
         if isinstance(item, RenderError):
             raise item
@@ -220,26 +202,16 @@ class PromptFormat:
         prompts: Iterable[Sequence[Mapping[str, str]]],
         responses: Iterable[Sequence[str]],
     ) -> list[EncodedItem | RenderError]:
-        """Tokens of many prompts, each with each of its responses.
+        """Tokens of many prompts, each with each of its responses, in the same order.
 
-        Parameters
-        ----------
-        prompts, responses
-            As many of the one as of the other, in the same order.
-
-        Returns
-        -------
-        list of EncodedItem or RenderError
-            For each prompt what ``encode`` returns, or the error that it raises when the
-            template refuses the conversation.
+        A prompt that the template refuses has its ``RenderError`` in its place.
 
         Raises
         ------
         ModelError
             When the token to be read lies inside a prompt.
         ValueError
-            When there are more prompts than lists of responses, or fewer; when a list is
-            empty.
+            When prompts and lists of responses aren't as many, or a list is empty.
         """
         found = []
         for chunk in self._chunks(prompts, responses):
@@ -286,8 +258,8 @@ class PromptFormat:
     def _writer(self) -> Callable[[list[dict], bool], str]:
         """What renders turns, with the header that opens a response or without.
 
-        It is the compiled template itself for turns of plain text, for which
-        ``apply_chat_template`` only copies them; that one for any other.
+        For turns of plain text the compiled template itself, which ``apply_chat_template``
+        copies them for.
         """
         tokenizer = self.tokenizer
 
@@ -385,10 +357,9 @@ class PromptFormat:
     def fingerprint(self) -> dict[str, str]:
         """Digests of ``tokenizer``, ``template`` and ``tokens``, 16 hex digits each.
 
-        The tokenizer is told by its vocabulary and its special and added tokens: how a
-        version of a library writes them down must not matter. The template is told by its
-        text, with the date that it writes and the token that is read; the tokens are those
-        of ``PROBES``, as ``encode`` gives them.
+        The tokenizer is told by its vocabulary and its special and added tokens, not by how
+        a library writes them down; the template by its text, its date and the token that is
+        read; the tokens are those of ``PROBES``, as ``encode`` gives them.
         """
         vocabulary, tokens = hashlib.sha256(), hashlib.sha256()
         for token, number in sorted(self.tokenizer.get_vocab().items()):
@@ -438,22 +409,20 @@ def _answer(response: str) -> dict[str, str]:
     return {"role": "assistant", "content": response}
 
 
-def _refusal(error: Exception) -> RenderError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return RenderError(reason[:200])
-
-
 def _texts(write, prompt, responses) -> list[str] | RenderError:
     """A prompt with a header that opens a response and without, then with each response."""
     turns = [dict(turn) for turn in prompt]
+    answered = [([*turns, _answer(response)], False) for response in responses]
+    return _rendered(write, [(turns, True), (turns, False), *answered])
+
+
+def _rendered(write, asked: list[tuple[list[dict], bool]]) -> list[str] | RenderError:
+    """The text of each conversation, or why the template refuses one of them."""
     try:
-        return [
-            write(turns, True),
-            write(turns, False),
-            *(write([*turns, _answer(response)], False) for response in responses),
-        ]
+        return [write(turns, header) for turns, header in asked]
     except Exception as error:  # templates raise Jinja errors of many kinds
-        return _refusal(error)
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return RenderError(reason[:200])
 
 
 def _compiled(tokenizer):

@@ -27,16 +27,9 @@ MANY = [{"role": role, "content": _TURN} for _ in range(200) for role in ("user"
 def fault(template: str, tokens: dict[str, str], conversations: Sequence[list[dict]]) -> str:
     """What is wrong with a template, in words; empty when every rendering ended in bounds.
 
-    An error of the template is none of that: it comes at once, and is told where it does.
-
-    Parameters
-    ----------
-    template
-        Jinja.
-    tokens
-        Names and texts of special tokens, its variables.
-    conversations
-        To render, beside one of many turns.
+    ``tokens`` are the texts of special tokens, its variables; ``conversations`` are rendered
+    beside one of many turns. An error of the template is no fault: it comes at once, and is
+    told where it does.
     """
     return _fault(json.dumps([template, tokens, [*conversations, MANY], SECONDS]))
 

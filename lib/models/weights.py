@@ -12,26 +12,19 @@ from pathlib import Path
 import numpy as np
 from safetensors import safe_open
 
-from lib import paths
 from lib.errors import ModelError
-from lib.models import EMBEDDED, HUB_ID, armorm, backbone, classifier, files, frozen
-from lib.models.checkpoint import Checkpoint, is_folder, open_checkpoint
+from lib.models import armorm, backbone, classifier, files, frozen
+from lib.models.checkpoint import Checkpoint, open_checkpoint
 
 NORM = "norm.weight"
 
 
 @dataclass(frozen=True)
 class HeadWeights:
-    """What could be read.
+    """What could be read, and a note on what couldn't, and why.
 
-    Attributes
-    ----------
-    weight
-        Shape (heads, features), float32; ``None`` when the model isn't at hand.
-    gain
-        Of the norm before the heads, shape (features,); ``None`` when it can't be read.
-    note
-        What is missing and why, or "".
+    ``weight`` has shape (heads, features), float32; ``gain`` of the norm before the heads has
+    shape (features,).
     """
 
     weight: np.ndarray | None = None
@@ -40,47 +33,31 @@ class HeadWeights:
 
 
 def head_weights(name: str) -> HeadWeights:
-    """Weights of a model's heads, as far as they are at hand.
-
-    Parameters
-    ----------
-    name
-        As for ``load_model``.
+    """Weights of a model's heads, as far as they are at hand; ``name`` as for ``load_model``.
 
     Raises
     ------
     ModelError
         For a model that is there but damaged.
     """
-    folder = Path(name)
-    if name in EMBEDDED:
-        return _frozen(paths.embedded(name))
-    if frozen.is_folder_of_heads(folder):
+    folder = files.local(name)
+    if folder is None:
+        return HeadWeights(note=f"the model {name} is not on this machine")
+    if name in files.EMBEDDED or frozen.is_folder_of_heads(folder):
         return _frozen(folder)
-    if not is_folder(folder):
-        folder = _cached(name) if HUB_ID.fullmatch(name) else None
-        if folder is None:
-            return HeadWeights(note=f"the model {name} is not on this machine")
     return _released(open_checkpoint(folder, name))
 
 
 def _frozen(folder: Path) -> HeadWeights:
     weight = frozen.read(folder).weight
     try:
-        file = backbone._dequantised() / "model.safetensors"
+        file = backbone.dequantised() / "model.safetensors"
     except ModelError as error:
         return HeadWeights(weight, note=f"the backbone's norm can't be read: {error}")
     with safe_open(file, framework="np") as tensors:
         gain = tensors.get_tensor(NORM).astype(np.float32)
     frozen.check_features(folder, weight, len(gain))
     return HeadWeights(weight, gain)
-
-
-def _cached(name: str) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
-
-    kept = try_to_load_from_cache(name, files.CONFIG)
-    return Path(kept).parent if isinstance(kept, str) else None
 
 
 def _released(checkpoint: Checkpoint) -> HeadWeights:

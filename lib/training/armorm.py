@@ -13,7 +13,7 @@ acts in training too.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,21 +26,15 @@ from lib.models.gating import Gate
 from lib.stats.proportions import by_cluster, wilson
 from lib.training import gate as gates
 from lib.training import ridge
-from lib.training.parts import Part, load_part, sides
+from lib.training.parts import Part, comparisons, load_part, sides
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What the two stages give.
+    """What the two stages give: W (heads, features), M (heads, heads), the gate, and a card.
 
-    Attributes
-    ----------
-    names
-        Attributes, in the order of the heads.
-    weight, transform, gate
-        W (heads, features), M (heads, heads) and the gating network.
-    card
-        Rows, penalties, held-out R², λ, held-out accuracy and the prompts of each side.
+    The card says rows, penalties, held-out R², λ, held-out accuracy and the prompts of each
+    side.
     """
 
     names: list[str]
@@ -102,7 +96,10 @@ def train(
     else:
         debiasing = gates.debias(reference, names.index(remove))
     pairs = [_part(model, name, source, limit, seed) for name, source in preferences.items()]
-    states, scores, pair_side, group = _pairs(pairs, heads.weight)
+    if not sum(len(part.better) for part in pairs):
+        raise DataError("comparisons to train the gate on", "none", "Name a preference dataset.")
+    states, both, pair_side, group = comparisons(pairs)
+    scores = both @ heads.weight.T
     fit = pair_side == "train"
     network, losses = gates.train_gate(
         states[fit],
@@ -159,18 +156,6 @@ def _part(model, name: str, source: str | None, limit: int, seed: int) -> Part:
     return load_part(model, load_items(name, source=source, limit=limit, seed=seed))
 
 
-def _pairs(parts: Sequence[Part], weight: np.ndarray):
-    """Prompt states, head scores (pairs, 2, heads), sides and groups of all comparisons."""
-    if not sum(len(part.better) for part in parts):
-        raise DataError("comparisons to train the gate on", "none", "Name a preference dataset.")
-    return (
-        np.concatenate([part.pairs(part.gate_hidden) for part in parts]),
-        np.concatenate([part.both @ weight.T for part in parts]),
-        np.concatenate([part.pairs(part.side) for part in parts]),
-        np.concatenate([part.pairs(part.group) + k * 10**6 for k, part in enumerate(parts)]),
-    )
-
-
 def _r2(hidden, label, out, heads, k) -> float | None:
     rows = out & np.isfinite(label)
     if rows.sum() < 2 or np.ptp(label[rows]) == 0:
@@ -182,8 +167,7 @@ def _r2(hidden, label, out, heads, k) -> float | None:
 def _accuracy(network: Gate, matrix, states, scores, group) -> dict[str, float]:
     if not len(states):
         return {"pairs": 0}
-    margin = ((scores[:, 0] - scores[:, 1]) * (network(states) @ matrix.T)).sum(axis=1)
-    correct = (margin > 0) + (margin == 0) / 2
+    correct = gates.correct(network(states) @ matrix.T, scores)
     found = wilson(*by_cluster(correct, np.unique(group, return_inverse=True)[1]))
     numbers = {"accuracy": found.estimate, "low": found.low, "high": found.high}
     return {key: round(float(value), 4) for key, value in numbers.items()} | {"pairs": len(states)}

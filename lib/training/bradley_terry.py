@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold
+
+from lib.training import split
 
 C = 1e-3
 CS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
@@ -46,34 +47,38 @@ def loss(margin: np.ndarray) -> float:
 
 
 def cross_scores(
-    difference: np.ndarray, states: np.ndarray, group: np.ndarray, c: float, seed: int = 0
+    difference: np.ndarray, states: np.ndarray, group: np.ndarray, c: float
 ) -> np.ndarray:
     """Scores of states by heads that were fitted on other groups, shape (pairs, …).
 
     ``states`` has shape (pairs, …, features). A gate that is trained on a head's own
     training pairs sees margins that no new pair has; these are what it will see.
     """
-    out = np.empty(states.shape[:-1])
     whole = np.linalg.norm(fit(difference, c))
-    splitter = GroupKFold(5, shuffle=True, random_state=seed)
-    for train, test in splitter.split(difference, groups=group):
+
+    def scores(train, test):
         weight = fit(difference[train], c)
-        out[test] = states[test] @ (weight * whole / np.linalg.norm(weight))
-    return out
+        return states[test] @ (weight * whole / np.linalg.norm(weight))
+
+    return split.out_of_fold(group, scores)
+
+
+def right(margin: np.ndarray) -> np.ndarray:
+    """1 for a margin above 0, ½ at 0, else 0."""
+    return (margin > 0) + (margin == 0) / 2
 
 
 def accuracy(weight: np.ndarray, difference: np.ndarray) -> np.ndarray:
     """1 where the head ranks the pair as people did, ½ at a tie, else 0; shape (pairs,)."""
-    margin = difference @ weight
-    return (margin > 0) + (margin == 0) / 2
+    return right(difference @ weight)
 
 
 def cross_validate(
-    difference: np.ndarray, group: np.ndarray, folds: int = 5, seed: int = 0, c: float = C
+    difference: np.ndarray, group: np.ndarray, folds: int = 5, c: float = C
 ) -> np.ndarray:
     """Held-out accuracy of each pair under grouped cross-validation, shape (pairs,)."""
-    out = np.empty(len(difference))
-    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
-    for train, test in splitter.split(difference, groups=group):
-        out[test] = accuracy(fit(difference[train], c), difference[test])
-    return out
+    return split.out_of_fold(
+        group,
+        lambda train, test: accuracy(fit(difference[train], c), difference[test]),
+        folds,
+    )

@@ -84,34 +84,17 @@ def _check_sides(side: np.ndarray, group: np.ndarray) -> None:
 def standardise(
     weight: np.ndarray, bias: np.ndarray, hidden: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Heads of mean 0 and standard deviation 1 over the states.
-
-    Parameters
-    ----------
-    weight, bias
-        Shapes (heads, features) and (heads,).
-    hidden
-        Shape (responses, features).
-    """
+    """Heads (weights and bias) of mean 0 and standard deviation 1 over the states."""
     scores = hidden @ weight.T + bias
     spread = scores.std(axis=0)
     return weight / spread[:, None], (bias - scores.mean(axis=0)) / spread
 
 
 def accuracy(correct: np.ndarray, group: np.ndarray) -> dict[str, float]:
-    """Accuracy with its interval, prompts with one opening as one.
+    """Accuracy with its interval, prompts with one opening (``group``) as one.
 
-    Parameters
-    ----------
-    correct
-        1, ½ or 0 for each pair.
-    group
-        Integers, equal where prompts share an opening.
-
-    Raises
-    ------
-    DataError
-        For fewer than two openings, which have no interval.
+    ``correct`` is 1, ½ or 0 for each pair. A ``DataError`` for fewer than two openings, which
+    have no interval.
     """
     openings = len(np.unique(group))
     if openings < 2:
@@ -136,10 +119,7 @@ def shown(score: Mapping[str, float]) -> str:
 def folder(name: str, out: str | Path | None, limit: int) -> Path:
     """Where a model's files go: ``out``, or the package's own folder.
 
-    Raises
-    ------
-    ParameterError
-        When a model trained on some of its data would replace the package's.
+    A ``ParameterError`` when a model trained on some of its data would replace the package's.
     """
     if out:
         return Path(out)

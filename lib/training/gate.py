@@ -14,6 +14,7 @@ import torch
 from scipy import stats
 
 from lib.models.gating import Gate
+from lib.training import bradley_terry
 
 # The first step of the published grid is fine, the rest in twentieths.
 LAMBDAS = np.concatenate([[0, 0.01, 0.025, 0.05, 0.075, 0.1, 0.125, 0.15], np.arange(4, 20) / 20])
@@ -22,15 +23,11 @@ CORRELATION = 0.03
 
 @dataclass(frozen=True)
 class Debiasing:
-    """A debiasing matrix.
+    """A debiasing matrix M, shape (heads, heads), and its λ, shape (heads,).
 
-    Attributes
-    ----------
-    matrix
-        M, shape (heads, heads): the identity, less λ in the row of the head that is
-        removed; its own λ is 1, so that it leaves the score.
-    lambdas
-        Shape (heads,); NaN for a head that never fell to the threshold and was left alone.
+    M is the identity, less λ in the row of the head that is removed; that head's own λ is 1, so
+    that it leaves the score. λ is NaN for a head that never fell to the threshold and was left
+    alone.
     """
 
     matrix: np.ndarray
@@ -77,6 +74,16 @@ def _correlation(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
     scale = np.sqrt((columns**2).sum(axis=0) * (target**2).sum())
     with np.errstate(invalid="ignore"):
         return np.where(scale > 0, columns.T @ target / scale, 0.0)
+
+
+def margin(coefficients: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Final score of the preferred response less the other's; ``scores`` (pairs, 2, heads)."""
+    return ((scores[:, 0] - scores[:, 1]) * coefficients).sum(axis=1)
+
+
+def correct(coefficients: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """1 where the final score ranks a pair as people did, ½ at a tie, else 0."""
+    return bradley_terry.right(margin(coefficients, scores))
 
 
 def train_gate(

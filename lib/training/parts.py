@@ -2,12 +2,13 @@
 
 ``bare_backbone``  the embedded backbone without heads, whose states are extracted
 ``load_part``      a dataset's items as a ``Part``
+``comparisons``    what the gate learns from, of several parts
 ``sides``          the prompts of several parts by side of the split
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,15 +32,7 @@ RULE = (
 def bare_backbone(device: str | None = None) -> FrozenHeads:
     """The embedded backbone without heads, in float32.
 
-    Parameters
-    ----------
-    device
-        As for ``load_model``: a GPU when there is one.
-
-    Raises
-    ------
-    ModelError
-        For a device that is unknown or not here, or when the backbone isn't installed.
+    ``device`` as for ``load_model``; a ``ModelError`` when that or the backbone isn't here.
     """
     device, dtype = resolve(device, None)
     backbone, tokenizer = backbones.load_embedded(device, dtype)
@@ -50,7 +43,6 @@ def bare_backbone(device: str | None = None) -> FrozenHeads:
         format=PromptFormat(tokenizer, backbones.EMBEDDED, backbones.END_OF_TURN),
         weight=np.zeros((0, backbone.config.hidden_size), np.float32),
         bias=np.zeros(0, np.float32),
-        trained_on=frozenset(),
         card={},
     )
 
@@ -102,6 +94,10 @@ class Part:
         """An integer for the opening of each item, for grouped folds."""
         return np.unique(self.opening, return_inverse=True)[1]
 
+    def on(self, side: str) -> np.ndarray:
+        """States of the responses on one side of the split."""
+        return self.hidden[self.side[self.owner] == side]
+
     def pairs(self, per_item: np.ndarray) -> np.ndarray:
         """A per-item array at each comparison."""
         return per_item[self.owner[self.better]]
@@ -117,31 +113,19 @@ def load_part(
 ) -> Part:
     """Extract the states of all items, also of those that the model's heads were trained on.
 
-    Parameters
-    ----------
-    model
-        A ``RewardModel`` whose backbone and prompt format are used; its heads are not.
-    items
-        What ``load_items`` returned.
-    measures
-        Further ratings by name, each from a response's text and its length in tokens.
-
-    Raises
-    ------
-    DataError, ModelError
-        As ``lib.extraction.extract``.
+    ``measures`` are further ratings by name, each from a response's text and its length in
+    tokens. Of the model only backbone and prompt format are used. Errors are those of
+    ``lib.extraction.extract``.
     """
     run = extract(model, items, held_out=False)
     items = items.select(items.prompts["item"].isin(run["item"].values).to_numpy())
     aligned = align(run)
     prompts = items.prompts["prompt"]
-    texts = list(
-        zip(items.responses["text"], run["n_response_tokens"].values.tolist(), strict=True)
-    )
+    texts, tokens = items.responses["text"], run["n_response_tokens"].values.tolist()
     columns = [column for column in items.responses if column not in FIXED]
     rated = {column: items.responses[column].to_numpy(float) for column in columns}
     for name, measure in (measures or {}).items():
-        rated[name] = np.asarray([measure(text, tokens) for text, tokens in texts])
+        rated[name] = np.asarray([*map(measure, texts, tokens)])
     return Part(
         hidden=run["hidden"].values.astype(float),
         gate_hidden=run["gate_hidden"].values.astype(float),
@@ -153,6 +137,21 @@ def load_part(
         rated=rated,
         hashes=items.prompts["prompt_hash"].to_numpy(),
     )
+
+
+def grouped(parts: Sequence[Part]) -> Iterator[tuple[Part, np.ndarray]]:
+    """Each part with its items' groups, which differ from those of other parts."""
+    for number, part in enumerate(parts):
+        yield part, part.group + number * 1_000_000
+
+
+def comparisons(parts: Sequence[Part]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Prompt state, both responses' states, side and group of all comparisons of the parts."""
+    found = [
+        (part.pairs(part.gate_hidden), part.both, part.pairs(part.side), part.pairs(group))
+        for part, group in grouped(parts)
+    ]
+    return tuple(map(np.concatenate, zip(*found, strict=True)))
 
 
 def sides(parts: Sequence[Part]) -> dict[str, list[str]]:

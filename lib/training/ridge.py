@@ -9,25 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.model_selection import GroupKFold
+
+from lib.training import split
 
 ALPHAS = 10.0 ** np.arange(-4, 5)
 
 
 @dataclass(frozen=True)
 class RidgeHeads:
-    """Fitted heads.
+    """Fitted heads, rating ≈ h Wᵀ + b: ``weight`` (attributes, features), the rest (attributes,).
 
-    Attributes
-    ----------
-    weight, bias
-        Shapes (attributes, features) and (attributes,): rating ≈ h Wᵀ + b.
-    alpha
-        Chosen penalty of each attribute, shape (attributes,).
-    r2
-        Share of variance explained on the choosing rows, shape (attributes,).
-    rows
-        Training rows of each attribute, shape (attributes,).
+    ``alpha`` is the chosen penalty, ``r2`` the share of variance explained on the choosing
+    rows, ``rows`` counts the training rows.
     """
 
     weight: np.ndarray
@@ -92,17 +85,12 @@ def solve(
 
 
 def cross_validate(
-    hidden: np.ndarray,
-    rating: np.ndarray,
-    group: np.ndarray,
-    alpha: float,
-    folds: int = 5,
-    seed: int = 0,
+    hidden: np.ndarray, rating: np.ndarray, group: np.ndarray, alpha: float
 ) -> np.ndarray:
     """Held-out prediction of each row under grouped cross-validation, shape (rows,)."""
-    out = np.empty(len(rating))
-    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
-    for train, test in splitter.split(hidden, groups=group):
+
+    def predict(train, test):
         weight, bias = solve(hidden[train], rating[train], np.asarray([alpha]))
-        out[test] = hidden[test].astype(float) @ weight[:, 0] + bias[0]
-    return out
+        return hidden[test].astype(float) @ weight[:, 0] + bias[0]
+
+    return split.out_of_fold(group, predict)

@@ -27,15 +27,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import yaml
 from scipy import stats
 
 from lib.data import load_items, measures
 from lib.models import backbone as backbones
-from lib.models.base import Head
 from lib.models.frozen import tensors
 from lib.models.gating import Gate
 from lib.training import bradley_terry, cards, gate, ridge, split
-from lib.training.parts import RULE, Part, bare_backbone, load_part, sides
+from lib.training.parts import (
+    RULE,
+    Part,
+    bare_backbone,
+    comparisons,
+    grouped,
+    load_part,
+    sides,
+)
 
 NAME = "smol-armo"
 SETS = ("hh-rlhf/helpful-base", "hh-rlhf/harmless-base", "xstest", "reward-bench-2", "llmbar")
@@ -44,119 +52,44 @@ REMOVED = "verbosity"
 OURS = "this project"
 
 
+# Of a text and its length in tokens.
+MEASURES: Mapping[str, Callable[[str, int], float]] = {
+    "verbosity": lambda text, tokens: math.log(tokens),
+    "readability": lambda text, tokens: max(-50.0, measures.flesch(text)),
+    "formatting": lambda text, tokens: math.log1p(measures.formatting(text)),
+    "lexical-complexity": lambda text, tokens: measures.lexical_complexity(text),
+    "repetition": lambda text, tokens: measures.repetition(text),
+}
+
+
 @dataclass(frozen=True)
 class Recipe:
-    """How one head is trained.
+    """How one head is trained: an entry of ``smol_armo.yaml``."""
 
-    Attributes
-    ----------
-    head
-        Name, source of the name, and concept.
-    kind
-        ``preference``, ``rating`` or ``measure``.
-    label
-        A preference head's dataset; the rating column; or the measure of a text and its
-        length in tokens.
-    is_not
-        One sentence for the card.
-    """
-
-    head: Head
+    name: str
+    what: str
+    concept: str
     kind: str
-    label: str | Callable[[str, int], float]
     is_not: str
+    label: str = ""
+
+    @property
+    def rated(self) -> str:
+        """The rating or measure that it learns."""
+        return self.label or self.name
 
 
-def _head(name: str, what: str, concept: str = "") -> Head:
-    return Head(name, f"{OURS}: {what}", concept)
-
-
-RECIPES = (
-    Recipe(
-        _head("hh-helpful", "choices of hh-rlhf's helpful-base", "helpfulness"),
-        "preference",
-        "hh-rlhf/helpful-base",
-        "Not a judge of correctness: it learned which of two dialogues crowd workers found "
-        "more helpful, much of it from length, tone and refusal.",
-    ),
-    Recipe(
-        _head("hh-harmless", "choices of hh-rlhf's harmless-base", "safety"),
-        "preference",
-        "hh-rlhf/harmless-base",
-        "Not a detector of harm: it learned which of two replies to provocative prompts "
-        "crowd workers found less harmful, much of it from evasion.",
-    ),
-    Recipe(
-        _head("refusal", "XSTest's human refusal labels"),
-        "rating",
-        "refusal",
-        "Not a measure of safety: refusing a harmless question scores as high as refusing a "
-        "harmful one.",
-    ),
-    Recipe(
-        _head("rb2-safety", "choices of RewardBench 2 Safety", "safety"),
-        "preference",
-        "reward-bench-2",
-        "Not a human judgement of harm: chosen and rejected come from different models and "
-        "an automatic rubric, and most chosen replies refuse.",
-    ),
-    Recipe(
-        _head("instruction", "choices of LLMBar", "instruction-following"),
-        "preference",
-        "llmbar",
-        "Not general instruction following: it saw some two hundred pairs, many of them "
-        "adversarial, in which the fluent and longer reply is the wrong one.",
-    ),
-    Recipe(
-        _head("verbosity", "log of the response's tokens", "verbosity"),
-        "measure",
-        lambda text, tokens: math.log(tokens),
-        "Not wordiness at equal content: it is length, which good answers may need.",
-    ),
-    Recipe(
-        _head("readability", "Flesch reading ease", "readability"),
-        "measure",
-        lambda text, tokens: max(-50.0, measures.flesch(text)),
-        "Not comprehension: it is a formula of sentence and word length.",
-    ),
-    Recipe(
-        _head("formatting", "log of one more than the Markdown marks"),
-        "measure",
-        lambda text, tokens: math.log1p(measures.formatting(text)),
-        "Not good structure: it counts headings, list items, bold and code marks.",
-    ),
-    Recipe(
-        _head("lexical-complexity", "mean word length", "complexity"),
-        "measure",
-        lambda text, tokens: measures.lexical_complexity(text),
-        "Not depth of content: it is the mean length of words.",
-    ),
-    Recipe(
-        _head("repetition", "share of repeated word 3-grams"),
-        "measure",
-        lambda text, tokens: measures.repetition(text),
-        "Not a fault by itself: lists and refrains repeat on purpose.",
-    ),
-)
-
-
-MEASURES = {recipe.head.name: recipe.label for recipe in RECIPES if recipe.kind == "measure"}
+_recipes = yaml.safe_load(Path(__file__).with_name("smol_armo.yaml").read_text(encoding="utf-8"))
+RECIPES = tuple(Recipe(**entry) for entry in _recipes)
 
 
 def train(source: str | Path, out: str | Path | None = None, *, model=None, limit: int = 0) -> str:
     """Train everything and write weights and card; returns a summary.
 
-    Parameters
-    ----------
-    source
-        Folder that holds the sets, each in its published layout.
-    out
-        Folder for the two files; the package's own by default.
-    model
-        A ``RewardModel`` whose backbone and prompt format are used; by default the embedded
-        backbone on the CPU, where the committed weights were made.
-    limit
-        Items of each set, a seeded sample; 0 for all. Needs ``out``.
+    ``source`` is the folder that holds the sets, each in its published layout; ``out`` that of
+    the two files, the package's own by default, which a ``limit`` of items forbids. Without a
+    ``model``, whose backbone and prompt format are used, it is the embedded backbone on the
+    CPU, where the committed weights were made.
 
     Raises
     ------
@@ -171,15 +104,13 @@ def train(source: str | Path, out: str | Path | None = None, *, model=None, limi
     for name in SETS:
         items = load_items(name, source=Path(source) / name.split("/")[0], limit=limit)
         parts[name] = load_part(model, items, MEASURES)
-    hidden = np.concatenate([part.hidden for part in parts.values()])
-    side = np.concatenate([part.side[part.owner] for part in parts.values()])
+    trained = np.concatenate([part.on("train") for part in parts.values()])
     fitted = [_fit(recipe, parts) for recipe in RECIPES]
     weight = np.asarray([weight for weight, _, _ in fitted])
     bias = np.asarray([bias for _, bias, _ in fitted])
-    weight, bias = cards.standardise(weight, bias, hidden[side == "train"])
-    names = [recipe.head.name for recipe in RECIPES]
-    reference = hidden[side == "train"] @ weight.T + bias
-    debiasing = gate.debias(reference, names.index(REMOVED))
+    weight, bias = cards.standardise(weight, bias, trained)
+    names = [recipe.name for recipe in RECIPES]
+    debiasing = gate.debias(trained @ weight.T + bias, names.index(REMOVED))
     network, gate_card = _gate(parts, weight, bias, debiasing.matrix, names, fitted)
     card = {
         "name": NAME,
@@ -217,12 +148,11 @@ def _fit(recipe: Recipe, parts: Mapping[str, Part]):
 
 
 def _fit_rating(recipe: Recipe, parts: Mapping[str, Part]):
-    name = recipe.label if recipe.kind == "rating" else recipe.head.name
-    chosen = [part for part in parts.values() if name in part.rated]
+    chosen = [part for part in parts.values() if recipe.rated in part.rated]
     hidden = np.concatenate([part.hidden for part in chosen])
-    rating = np.concatenate([part.rated[name] for part in chosen])
+    rating = np.concatenate([part.rated[recipe.rated] for part in chosen])
     side = np.concatenate([part.side[part.owner] for part in chosen])
-    group = np.concatenate([_labelled(k, part) for k, part in enumerate(chosen)])
+    group = np.concatenate([group[part.owner] for part, group in grouped(chosen)])
     known = np.isfinite(rating)
     hidden, rating, side, group = hidden[known], rating[known], side[known], group[known]
     heads = ridge.fit(hidden, rating[:, None], side == "train", side == "choose")
@@ -240,33 +170,25 @@ def _fit_rating(recipe: Recipe, parts: Mapping[str, Part]):
     return heads.weight[0], float(heads.bias[0]), found
 
 
-def _labelled(number: int, part: Part) -> np.ndarray:
-    """Group of each response, distinct from those of other sets."""
-    return part.group[part.owner] + number * 1_000_000
-
-
 def _gate(parts, weight, bias, matrix, names, fitted):
     """A gate over all heads but the removed one, trained on both hh sets; its card."""
     columns = [k for k, name in enumerate(names) if name != REMOVED]
     own = [names.index(name) for name in PREFERENCES]
     used = [parts[dataset] for dataset in PREFERENCES.values()]
-    states = np.concatenate([part.pairs(part.gate_hidden) for part in used])
-    side = np.concatenate([part.pairs(part.side) for part in used])
-    group = np.concatenate([part.pairs(part.group) + k * 10**6 for k, part in enumerate(used)])
-    pairs = np.concatenate([part.both for part in used])
+    states, pairs, side, group = comparisons(used)
     scores = pairs @ weight.T + bias
     train, choose, out = (side == name for name in split.SIDES)
     unseen = _unseen_scores(scores, pairs, used, weight, own, fitted, train)
     network, chosen = _best_gate(states, scores, unseen, matrix, columns, train, choose)
 
     def correct(coefficients, rows):
-        margin = ((scores[:, 0] - scores[:, 1]) * coefficients)[rows].sum(axis=1)
-        return cards.accuracy((margin > 0) + (margin == 0) / 2, group[rows])
+        return cards.accuracy(gate.correct(coefficients, scores)[rows], group[rows])
 
-    coefficients = network(states) @ matrix.T
     undebiased = network(states)
-    mixed = bradley_terry.fit((pairs[:, 0] - pairs[:, 1])[train], bradley_terry.C)
-    mixed_correct = bradley_terry.accuracy(mixed, (pairs[:, 0] - pairs[:, 1])[out])
+    coefficients = undebiased @ matrix.T
+    difference = pairs[:, 0] - pairs[:, 1]
+    mixed = bradley_terry.fit(difference[train], bradley_terry.C)
+    mixed_correct = bradley_terry.accuracy(mixed, difference[out])
     single = {name: correct(np.eye(len(names))[[k]], out) for k, name in enumerate(names)}
     return network, {
         "score": "accuracy",
@@ -324,7 +246,7 @@ def _best_gate(states, scores, unseen, matrix, columns, train, choose):
             seed=seed,
         )
         network = _widened(small, project, centre, columns, len(matrix))
-        margin = ((scores[:, 0] - scores[:, 1]) * (network(states) @ matrix.T)).sum(axis=1)
+        margin = gate.margin(network(states) @ matrix.T, scores)
         loss = bradley_terry.loss(margin[choose])
         if best is None or loss < best[0]:
             best = loss, network, {"components": components, "hidden": [8], "seed": seed}
@@ -363,14 +285,13 @@ def _spearman(predicted: np.ndarray, rating: np.ndarray, group: np.ndarray) -> d
 
 
 def _entry(recipe: Recipe, found: Mapping) -> dict:
-    label = recipe.label if recipe.kind == "preference" else "every set that has it"
-    head = recipe.head
+    trained_on = {"preference": recipe.label, "rating": "xstest"}
     return {
-        "name": head.name,
-        "source": head.source,
-        "concept": head.concept,
+        "name": recipe.name,
+        "source": f"{OURS}: {recipe.what}",
+        "concept": recipe.concept,
         "kind": recipe.kind,
-        "trained_on": "xstest" if recipe.kind == "rating" else label,
+        "trained_on": trained_on.get(recipe.kind, "every set that has it"),
         **found,
         "is_not": recipe.is_not,
     }

@@ -45,17 +45,8 @@ IS_NOT = (
 def train(source: str | Path, out: str | Path | None = None, *, model=None, limit: int = 0) -> str:
     """Train the head and write weights and card; returns a summary.
 
-    Parameters
-    ----------
-    source
-        Folder that holds ``hh-rlhf``, in its published layout.
-    out
-        Folder for the two files; the package's own by default.
-    model
-        A ``RewardModel`` whose backbone and prompt format are used; by default the embedded
-        backbone, on a GPU when there is one.
-    limit
-        Items of each part, a seeded sample; 0 for all. Needs ``out``.
+    Arguments as in ``lib.training.smol_armo.train``; the default backbone is on a GPU when
+    there is one.
 
     Raises
     ------
@@ -101,15 +92,7 @@ def train(source: str | Path, out: str | Path | None = None, *, model=None, limi
 def fit(parts: Mapping[str, Part]) -> tuple[np.ndarray, np.ndarray, dict]:
     """Weight (1, features) and bias (1,) of the head, and what the card says of it.
 
-    Parameters
-    ----------
-    parts
-        By name of the dataset.
-
-    Raises
-    ------
-    DataError
-        As ``lib.training.cards.fit_preference``.
+    ``parts`` are by name of the dataset. Errors as of ``lib.training.cards.fit_preference``.
     """
     difference = np.concatenate([part.difference for part in parts.values()])
     side = np.concatenate([part.pairs(part.side) for part in parts.values()])
@@ -118,12 +101,10 @@ def fit(parts: Mapping[str, Part]) -> tuple[np.ndarray, np.ndarray, dict]:
     group = np.unique(opening, return_inverse=True)[1]
     weight, found = cards.fit_preference(difference, side, group)
     correct, out = bradley_terry.accuracy(weight, difference), side == "held_out"
-    by_set = {name: out & (which == name) for name in parts}
-    found["rows_by_set"] = {
-        name: int(((side == "train") & (which == name)).sum()) for name in parts
-    }
-    found["held_out_by_set"] = {
-        name: cards.accuracy(correct[rows], group[rows]) for name, rows in by_set.items()
-    }
-    states = [part.hidden[part.side[part.owner] == "train"] for part in parts.values()]
+    found |= {"rows_by_set": {}, "held_out_by_set": {}}
+    for name in parts:
+        rows = out & (which == name)
+        found["rows_by_set"][name] = int(((side == "train") & (which == name)).sum())
+        found["held_out_by_set"][name] = cards.accuracy(correct[rows], group[rows])
+    states = [part.on("train") for part in parts.values()]
     return *cards.standardise(weight[None], np.zeros(1), np.concatenate(states)), found

@@ -9,9 +9,10 @@ datasets are there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from sklearn.model_selection import GroupKFold
 
 from lib.data.items import Prompt
 
@@ -38,7 +39,14 @@ def side(prompts: Sequence[Prompt]) -> np.ndarray:
     return np.select([held_out, choose], ["held_out", "choose"], "train")
 
 
-def groups(prompts: Sequence[Prompt]) -> np.ndarray:
-    """An integer for the opening of each prompt, for grouped folds, shape (prompts,)."""
-    keys = np.asarray([opening(prompt) for prompt in prompts])
-    return np.unique(keys, return_inverse=True)[1]
+def out_of_fold(
+    group: np.ndarray,
+    predict: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    folds: int = 5,
+    seed: int = 0,
+) -> np.ndarray:
+    """What ``predict(train, test)`` says of the test rows of each grouped fold, in row order."""
+    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
+    parts = list(splitter.split(group, groups=group))
+    rows = np.concatenate([test for _, test in parts])
+    return np.concatenate([predict(train, test) for train, test in parts])[np.argsort(rows)]

@@ -123,7 +123,7 @@ def test_rewards_gate_and_score_are_those_of_numpy(made, model, expected, how):
     coefficients = gate @ made[2]["transform"].astype(float).T
     np.testing.assert_allclose(readout.score, rewards, atol=1e-5)
     np.testing.assert_allclose(readout.gate, coefficients, atol=1e-5)
-    np.testing.assert_allclose(model.debias(readout.score), debiased, atol=1e-5)
+    np.testing.assert_allclose(readout.score @ model.transform, debiased, atol=1e-5)
     np.testing.assert_allclose(readout.final, score, atol=1e-5)
 
 
@@ -155,14 +155,12 @@ def test_the_debiasing_matrix_acts_from_the_right():
     gate = armorm.Gate(
         [(np.zeros((2, 1), np.float32), np.log([1, 3]).astype(np.float32))], 1.0, 1.0
     )
-    model = armorm.ArmoRM(
-        "x", [], None, None, np.array([[2], [3]], np.float32), transform, gate, {}
-    )
+    weight = np.array([[2], [3]], np.float32)
+    model = armorm.ArmoRM("x", [], None, None, weight, {}, transform=transform, gate=gate)
     readout = model.read(np.ones((1, 1)), np.ones((1, 1)))
     assert readout.score.tolist() == [[2, 3]]
-    assert model.debias(readout.score).tolist() == [[0.5, 0]]  # 2 − 3/2, and nothing
     np.testing.assert_allclose(readout.gate, [[0.25, -0.125]])  # g Mᵀ
-    np.testing.assert_allclose(readout.final, [0.125])  # .25 · .5 + .75 · 0
+    np.testing.assert_allclose(readout.final, [0.125])  # .25 · (2 − 3/2) + .75 · 0
 
 
 def test_a_response_that_contains_the_header_moves_no_gate(model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import time
 
 import numpy as np
@@ -84,9 +85,28 @@ def test_the_file_that_the_configuration_names_wins_over_both(two_sets):
     change(two_sets, "config.json", transformers_weights=INDEX)
     np.testing.assert_allclose(scores(two_sets), of_transformers(two_sets), atol=1e-5)
     assert np.abs(scores(two_sets) - single).max() > 0.1
-    change(two_sets, "config.json", transformers_weights="../model.safetensors")
-    with pytest.raises(ModelError, match="weights of"):
-        load(two_sets)
+
+
+@pytest.mark.parametrize(
+    "named", ["../{}", "{folder}/{}", "./{}", "sub/{}", "..\\{}", "..", "w" * 300 + "{}"]
+)
+@pytest.mark.parametrize("file", ["model.safetensors", INDEX])
+def test_weights_that_the_configuration_names_lie_in_its_own_folder(tmp_path, named, file):
+    """Sound weights, and an index of them, lie in the folder above and in one below."""
+    tiny.write_classifier(tmp_path)
+    inner = tmp_path / "model"
+    weights = dict.fromkeys(load_file(tmp_path / "model.safetensors"), "model.safetensors")
+    (tmp_path / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": weights}))
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    shutil.move(tmp_path / "copy", inner / "sub")
+    for sound in (inner / "sub").iterdir():
+        shutil.copy(sound, inner)
+    change(inner, "config.json", transformers_weights=file)
+    load(inner)
+    change(inner, "config.json", transformers_weights=named.format(file, folder=tmp_path))
+    with pytest.raises(ModelError, match="weights of") as caught:
+        load(inner)
+    assert "config.json" in str(caught.value) or named == ".."
 
 
 def test_an_index_is_obeyed_tensor_by_tensor(tmp_path):

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from lib.errors import ModelError
 from lib.extraction.forward import forward
 from lib.models import load_model
+from lib.models.backbone import tree_limit
 from lib.models.base import RewardModel
-from lib.models.checkpoint import tree_limit
 
 ARCHITECTURES = list(tiny.KINDS)
 

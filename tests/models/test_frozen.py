@@ -71,7 +71,7 @@ def test_a_single_head_without_a_gate_is_the_final_score(tmp_path, count):
     arrays = {"weight": np.ones((count, 3)), "bias": np.full(count, 0.5)}
     found = frozen.read(write(tmp_path, {"heads": HEADS[:count], "split": SPLIT}, arrays))
     model = frozen.FrozenHeads(
-        "made up", found.heads, None, None, found.weight, found.bias, frozenset(), found.card
+        "made up", found.heads, None, None, found.weight, found.card, found.bias
     )
     readout = model.read(np.asarray([[1, 2, 3], [0, 0, 0]]))
     assert readout.score[:, 0].tolist() == [6.5, 0.5]
@@ -84,37 +84,40 @@ def test_a_single_head_without_a_gate_is_the_final_score(tmp_path, count):
 @pytest.mark.parametrize(
     ("heads", "found"),
     [
-        ({"wit": "us"}, "heads that are no list"),
-        ([], "an empty one"),
-        (None, "heads that are no list"),
-        (["wit", "tact"], "head 0 that is no object"),
-        ([HEADS[0], {"source": "us"}], "head 1 with name None"),
-        ([HEADS[0], {"name": "tact"}], "head 1 with source None"),
-        ([HEADS[0], {"name": 3, "source": "us"}], "head 1 with name 3"),
-        ([HEADS[0], {"name": " ", "source": "us"}], "head 1 with name ' '"),
-        ([HEADS[0], {"name": "a\nb", "source": "us"}], "head 1 with name 'a"),
-        ([HEADS[0], {"name": "tact", "source": ["us"]}], "head 1 with source"),
-        ([HEADS[0], {"name": "tact", "source": "us", "concept": None}], "concept None"),
-        ([HEADS[0], HEADS[0]], "two heads named 'wit'"),
+        ({"wit": "us"}, 'a valid list as heads in a card.*found {"wit": "us"}'),
+        ([], "at least 1 item .* as heads in"),
+        (None, "a valid list as heads in"),
+        (["wit", "tact"], 'a valid dictionary as heads.0 in .*found "wit"'),
+        ([HEADS[0], {"source": "us"}], "a value as heads.1.name in .*found none"),
+        ([HEADS[0], {"name": "tact"}], "a value as heads.1.source in .*found none"),
+        ([HEADS[0], {"name": 3, "source": "us"}], "a valid string as heads.1.name in .*found 3"),
+        ([HEADS[0], {"name": " ", "source": "us"}], 'a printable text as heads.1.name .*found " "'),
+        ([HEADS[0], {"name": "a\nb", "source": "us"}], "a printable text as heads.1.name"),
+        ([HEADS[0], {"name": "tact", "source": ["us"]}], "a valid string as heads.1.source"),
+        ([HEADS[0] | {"concept": None}], "as heads.0.concept in .*found null"),
+        ([HEADS[0], HEADS[0]], "one head named 'wit' as heads in"),
         (
             [HEADS[0], {"name": "x" * 201, "source": "us"}],
-            f"head 1 with a name of 201 characters, more than 200: '{'x' * 40}'…",
+            f'at most 200 characters as heads.1.name .*found "{"x" * 40}x*…',
         ),
-        ([HEADS[0] | {"concept": "x" * 201}], "head 0 with a concept of 201 characters"),
-        ([HEADS[0] | {"concept": "wit\x1b[2J"}], "head 0 with concept 'wit\\x1b[2J', no printable"),
+        ([HEADS[0] | {"concept": "x" * 201}], "at most 200 characters as heads.0.concept"),
+        ([HEADS[0] | {"concept": "wit\x1b[2J"}], r"a printable text as heads.0.concept .*\\u001b"),
+        ([HEADS[0] | {"is_not": "x" * 2001}], "at most 2000 characters as heads.0.is_not"),
     ],
 )
 def test_malformed_heads_are_named(tmp_path, heads, found):
-    with pytest.raises(ModelError, match="a card with heads and split") as caught:
+    with pytest.raises(ModelError, match=f"{found}.*python -m lib train") as caught:
         frozen.read(write(tmp_path, {"heads": heads, "split": SPLIT}))
-    assert found in caught.value.found
+    assert "a card with heads and split" in caught.value.needed
 
 
 @pytest.mark.parametrize(
     "split", [None, [], "all", {"train": "abc"}, {"train": 3}, {"train": [1]}, {"train": {}}]
 )
 def test_a_malformed_split_is_an_error(tmp_path, split):
-    with pytest.raises(ModelError, match="split that is no"):
+    with pytest.raises(
+        ModelError, match="a valid (list|string|dictionary) as .* card with heads and split"
+    ):
         frozen.read(write(tmp_path, {"heads": HEADS, "split": split}))
 
 
@@ -127,17 +130,17 @@ def test_a_card_without_its_parts_is_an_error(tmp_path, card):
 @pytest.mark.parametrize(
     ("head", "gate", "says"),
     [
-        ({"rows": "many"}, {}, 'a valid integer as rows in head 1 of the card .* found "many"'),
-        ({"trained_on": ["a"]}, {}, "a valid string as trained_on in head 1"),
-        ({"is_not": 7}, {}, "is_not in head 1"),
-        ({"held_out": 0.7}, {}, "a valid dictionary as held_out in head 1"),
-        ({"held_out": {**SCORE, "low": "0.5"}}, {}, "a valid number as held_out.low in head 1"),
-        ({"held_out": {"value": 0.7}}, {}, "head 1 with held_out without value, low, high and"),
-        ({"cross_validated": None}, {}, "cross_validated in head 1"),
-        ({}, [], "a valid dictionary as gate in the card"),
-        ({}, {"held_out": 1}, "a valid dictionary as held_out in the gate"),
-        ({}, {"held_out_single_heads": []}, "held_out_single_heads in the gate"),
-        ({}, {"held_out_single_heads": {"a": 1}}, "a valid dictionary as a in the gate"),
+        ({"rows": "many"}, {}, 'a valid integer as heads.1.rows in a card .* found "many"'),
+        ({"trained_on": ["a"]}, {}, "a valid string as heads.1.trained_on"),
+        ({"is_not": 7}, {}, "heads.1.is_not in"),
+        ({"held_out": 0.7}, {}, "a valid dictionary as heads.1.held_out"),
+        ({"held_out": {**SCORE, "low": "0.5"}}, {}, "a valid number as heads.1.held_out.low"),
+        ({"held_out": {"value": 0.7}}, {}, "a value as heads.1.held_out.low in"),
+        ({"cross_validated": None}, {}, "heads.1.cross_validated in"),
+        ({}, [], "a valid dictionary as gate in a card"),
+        ({}, {"held_out": 1}, "a valid dictionary as gate.held_out in"),
+        ({}, {"held_out_single_heads": []}, "as gate.held_out_single_heads in"),
+        ({}, {"held_out_single_heads": {"a": 1}}, "as gate.held_out_single_heads.a in"),
     ],
 )
 def test_what_pages_show_of_a_card_is_of_its_type_when_the_model_loads(tmp_path, head, gate, says):

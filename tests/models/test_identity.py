@@ -300,7 +300,7 @@ def kept(tmp_path, monkeypatch, tiny_llama):
         tiny.tokenizer().save_pretrained(folder)
 
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(backbones, "_gguf", lambda: source)
+    monkeypatch.setattr(backbones, "gguf", lambda: source)
     monkeypatch.setattr(backbones, "_dequantise", dequantise)
     return source, made
 
@@ -331,7 +331,7 @@ def test_a_kept_backbone_that_changed_is_made_again_and_that_is_said(kept, damag
     first = backbones.fingerprint(backbones.load_embedded()[0])
     backbones.load_embedded()
     assert len(made) == 1
-    damage(backbones._dequantised())
+    damage(backbones.dequantised())
     with pytest.warns(UserWarning, match="aren't as they were written.*made again from"):
         again, _ = backbones.load_embedded()
     assert len(made) == 2
@@ -351,7 +351,7 @@ def test_a_backbone_kept_of_another_file_of_the_same_size_is_made_again(kept):
 def test_the_embedded_weights_with_two_flipped_signs_are_made_again(tmp_path, monkeypatch):
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
     before = backbones.fingerprint(backbones.load_embedded()[0])
-    flipped(backbones._dequantised() / "model.safetensors")
+    flipped(backbones.dequantised() / "model.safetensors")
     with pytest.warns(UserWarning, match="model.safetensors"):
         after = backbones.fingerprint(backbones.load_embedded()[0])
     assert after == before

@@ -1,7 +1,5 @@
 """No prompt, and no conversation at another depth, is on both sides of a split."""
 
-import numpy as np
-
 from lib.training import split
 
 
@@ -25,10 +23,3 @@ def test_about_the_shares_and_the_side_depends_on_the_prompt_alone():
     assert 0.13 < (side == "choose").mean() < 0.19
     assert (split.side(prompts[::-1]) == side[::-1]).all()
     assert set(side) == set(split.SIDES)
-
-
-def test_groups_join_prompts_of_one_opening():
-    prompts = [user("x"), user("y"), user("X", ("ok", "z")), user("x")]
-    group = split.groups(prompts)
-    assert group[0] == group[2] == group[3] != group[1]
-    assert np.array_equal(np.unique(group), [0, 1])

@@ -126,7 +126,7 @@ def test_smol_armo_end_to_end_on_a_tiny_backbone(shared_data, tiny_model, tiny_l
     model = dataclasses.replace(tiny_model, backbone=tiny_llama(max_position_embeddings=2048))
     told = smol_armo.train(shared_data, tmp_path, model=model, limit=50)
     card, tensors = read(tmp_path)
-    names = [recipe.head.name for recipe in smol_armo.RECIPES]
+    names = [recipe.name for recipe in smol_armo.RECIPES]
     assert [entry["name"] for entry in card["heads"]] == names
     assert [line.split(":")[0] for line in told.splitlines()] == [*names, "gated score"]
     parts = frozen.read(tmp_path)

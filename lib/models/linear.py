@@ -1,0 +1,162 @@
+"""Linear heads on a backbone, with or without a gate: what every loader here makes.
+
+A released layout is a subclass of ``Released``: which checkpoints have it (``fits``), its
+head tensors (``head``) and their digest. What all layouts share, names, prompt format,
+backbone and card, is loaded here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from lib.errors import ModelError
+from lib.models import backbone as backbones
+from lib.models import checkpoint as checkpoints
+from lib.models import names
+from lib.models.base import Head, Readout
+from lib.models.checkpoint import Checkpoint
+from lib.models.gating import Gate, gated
+from lib.models.prompt import PromptFormat
+
+
+@dataclass
+class LinearHeads:
+    """Scores r = h Wᵀ + b in float32; implements ``lib.models.base.RewardModel``.
+
+    Attributes
+    ----------
+    weight, bias
+        W, shape (heads, features), and b, shape (heads,), or ``None``.
+    transform, gate
+        Of a gated model: M, shape (heads, heads), and the network.
+    tree_limit
+        Tokens of the longest sequence that may be packed as a tree.
+    """
+
+    name: str
+    heads: Sequence[Head]
+    backbone: torch.nn.Module
+    format: PromptFormat
+    weight: np.ndarray
+    card: dict
+    bias: np.ndarray | None = None
+    trained_on: frozenset[str] = frozenset()
+    transform: np.ndarray | None = None
+    gate: Gate | None = None
+    tree_limit: int = sys.maxsize
+
+    @property
+    def gated(self) -> bool:
+        """Has the model a gate?"""
+        return self.gate is not None
+
+    def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
+        """Rewards, not debiased; with a gate also coefficients g Mᵀ and final Σ r · (g Mᵀ).
+
+        Without one a single score is the final one too.
+        """
+        score = np.asarray(hidden, np.float32) @ self.weight.T
+        if self.bias is not None:
+            score = score + self.bias
+        if self.gate is None:
+            return Readout(score, score[:, 0] if len(self.weight) == 1 else None)
+        if gate_hidden is None:
+            raise ModelError(
+                f"the states that the gate of {self.name} reads", "none", "Give gate_hidden."
+            )
+        return gated(score, self.gate, self.transform, gate_hidden)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """See ``lib.models.base.RewardModel``."""
+        return {
+            **backbones.fingerprint(self.backbone),
+            **self.format.fingerprint,
+            "heads": hashlib.sha256(b"".join(self._digested())).hexdigest()[:16],
+        }
+
+    def _digested(self) -> Iterator[bytes]:
+        """Names and tensors of the heads, in the order that a layout's digests have had."""
+        raise NotImplementedError
+
+
+class Released(LinearHeads):
+    """Heads that lie in a checkpoint of their own, with the backbone."""
+
+    KIND: ClassVar[str]
+
+    @staticmethod
+    def fits(checkpoint: Checkpoint) -> bool:
+        """Has the checkpoint this layout?"""
+        raise NotImplementedError
+
+    @staticmethod
+    def head(checkpoint: Checkpoint, config, given: Sequence[str] | None) -> tuple[dict, set[str]]:
+        """Fields that the head tensors make, and the tensors' keys.
+
+        ``config`` is as transformers reads it, ``given`` the user's names. What isn't this
+        layout, is missing or doesn't fit is a ``ModelError``.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def check_format(format: PromptFormat) -> None:
+        """Raise a ``ModelError`` for a template from which the layout can't be read."""
+
+    def completed(self, config) -> None:
+        """Check the head against the backbone and add to the card; ``config`` as for ``head``."""
+
+    @classmethod
+    def load(
+        cls,
+        checkpoint: Checkpoint,
+        *,
+        dtype: torch.dtype,
+        device_map: str | Mapping,
+        heads: Sequence[str] | None = None,
+        date: str | None = None,
+    ):
+        """A checkpoint of this layout; options as for ``lib.models.load_model``.
+
+        Raises
+        ------
+        ModelError
+            For head weights that are missing, unexpected, not finite or of shapes that don't
+            fit, a wrong number of names, a template or a backbone that can't be used, or
+            outputs that are no rewards.
+        """
+        name, config = checkpoint.name, checkpoints.load_config(checkpoint)
+        fields, keys = cls.head(checkpoint, config, heads)
+        named = names.named(
+            len(fields["weight"]),
+            model=name,
+            given=heads,
+            labels=checkpoint.labels,
+            armorm="gate" in fields,
+        )
+        format = PromptFormat(checkpoints.load_tokenizer(checkpoint, config), name, date=date)
+        cls.check_format(format)
+        backbone = checkpoints.load_backbone(
+            checkpoint, config, keys, dtype=dtype, device_map=device_map
+        )
+        known = names.recognise(name)
+        note = " ".join(filter(None, [known.note if known else "", checkpoint.note]))
+        card = {"kind": cls.KIND, "names": named[0].source, "note": note}
+        model = cls(
+            name=name,
+            heads=named,
+            backbone=backbone,
+            format=format,
+            card=checkpoint.card | card,
+            tree_limit=backbones.tree_limit(backbone),
+            **fields,
+        )
+        model.completed(config)
+        return model
