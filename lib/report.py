@@ -16,6 +16,8 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,117 +26,85 @@ import xarray as xr
 
 from lib import parameters, paths, records
 from lib.atomic import replacing
+from lib.data import load_items
 from lib.data.items import Items
-from lib.errors import ParameterError
+from lib.errors import AuditError, ParameterError
+from lib.extraction import extract, load_run
 from lib.markup import Html, escape
 from lib.markup import table as table
 from lib.markup import takeaways as takeaways
+from lib.run import pool
 
 INJECTED = "# Parameters"
+PACKAGES = ("numpy", "scipy", "pandas", "xarray", "altair")
 STIMULI = ("stimuli/controlled", "stimuli/holistic", "stimuli/probes")
 
 
 @dataclass
 class Page:
-    """An executing page.
+    """An executing page."""
 
-    Attributes
-    ----------
-    name
-        The notebook's, without suffix.
-    parameters
-        Checked values by name.
-    defaults
-        What the notebook declares, by name.
-    """
-
-    name: str
-    parameters: dict[str, Any]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    _run: xr.Dataset | None = None
-    _runs: list[xr.Dataset] | None = None
-    _items: Items | str | None = None
-    _model: Any = None
+    name: str  # the notebook's, without suffix
+    parameters: dict[str, Any]  # checked
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # what the notebook declares
     _saved: list[str] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
-    @property
+    @cached_property
     def run(self) -> xr.Dataset:
         """The Run: from the folder that ``run`` names, those that ``runs`` names as one, or
         extracted now.
         """
-        if self._run is None:
-            from lib.extraction import extract, pool
+        if self.parameters.get("run"):
+            return self._matching(self.parameters["run"], ("model", "dataset"))
+        if self.parameters.get("runs"):
+            return pool(self.runs)
+        return extract(self.model, self.items)
 
-            folder = self.parameters.get("run", "")
-            if folder:
-                self._run = self._matching(folder, ("model", "dataset"))
-            elif self.parameters.get("runs"):
-                self._run = pool(self.runs)
-            else:
-                self._run = extract(self.model, self.items)
-        return self._run
-
-    @property
+    @cached_property
     def runs(self) -> list[xr.Dataset]:
         """The Runs: from the folders that ``runs`` names, else the page's one run if it declares
         ``run``, else of the stimuli, extracted now.
         """
-        single = "run" in self.parameters
-        if single and (self.parameters["run"] or not self.parameters.get("runs")):
+        folders = self.parameters.get("runs")
+        if "run" in self.parameters and (self.parameters["run"] or not folders):
             return [self.run]
-        if self._runs is None:
-            from lib.data import load_items
-            from lib.extraction import extract
+        if folders:
+            return [self._matching(folder, ("model",)) for folder in folders]
+        return [extract(self.model, load_items(name)) for name in STIMULI]
 
-            folders = self.parameters["runs"]
-            self._runs = [self._matching(folder, ("model",)) for folder in folders] or [
-                extract(self.model, load_items(name)) for name in STIMULI
-            ]
-        return self._runs
-
-    @property
+    @cached_property
     def model(self):
         """The reward model, on the ``device`` and with the ``dtype`` that the page is given."""
-        if self._model is None:
-            from lib.models import load_model
+        from lib.models import load_model  # imports torch
 
-            given = {
-                name: self.parameters.get(name) or None for name in ("device", "dtype", "date")
-            }
-            name = self.parameters["model"]
-            self._model = load_model(paths.place(name), **given)
-            if paths.place(name) != name:
-                self._model.name = name
-        return self._model
+        options = {key: self.parameters.get(key) or None for key in ("device", "dtype", "date")}
+        name = self.parameters["model"]
+        model = load_model(paths.place(name), **options)
+        if paths.place(name) != name:
+            model.name = name
+        return model
 
-    @property
+    @cached_property
     def items(self) -> Items | str:
         """The items with their text; of a run extracted before, those it scored.
 
         A sentence where their text isn't at hand, or isn't what was scored.
         """
-        if self._items is None:
-            given = self.parameters
-            folder, name = given.get("run", ""), given["dataset"]
-            if folder and not (given.get("source") or _at_hand(paths.place(name))):
-                self._items = _not_at_hand(name)
-            else:
-                from lib.data import load_items
-
-                options = {k: given[k] for k in ("source", "limit", "seed", "order") if k in given}
-                if folder and "ties" in self.run.attrs.get("about", {}):
-                    options["ties"] = "keep"
-                options["source"] = paths.place(options.get("source") or "")
-                loaded = load_items(paths.place(name), **options)
-                loaded = replace(loaded, name=paths.shown(loaded.name))
-                self._items = _scored(loaded, self.run, folder) if folder else loaded
-        return self._items
+        given = self.parameters
+        folder, name = given.get("run", ""), given["dataset"]
+        if folder and not (given.get("source") or _at_hand(paths.place(name))):
+            return _not_at_hand(name)
+        options = {key: given[key] for key in ("limit", "seed", "order") if key in given}
+        if folder and "ties" in self.run.attrs.get("about", {}):
+            options["ties"] = "keep"
+        source = paths.place(given.get("source") or "")
+        items = load_items(paths.place(name), source=source, **options)
+        items = replace(items, name=paths.shown(items.name))
+        return _scored(items, self.run, folder) if folder else items
 
     def _matching(self, folder: str, names: Sequence[str]) -> xr.Dataset:
         """The run in the folder, when it is of the page's model and dataset."""
-        from lib.extraction import load_run
-
         run = load_run(paths.found(folder))
         for name in ("model", "dataset"):
             run.attrs[name] = paths.shown(run.attrs[name])
@@ -179,12 +149,9 @@ class Page:
 
         A page that declares no run has none of the rows that speak of one.
         """
-        if "runs" in self.parameters:
-            runs = self.runs
-        else:
-            runs = [self.run] if "run" in self.parameters else []
-        rows = {}
+        runs = self.runs if {"run", "runs"} & set(self.parameters) else []
         compared = [self._compared(run) for run in runs]
+        rows = {}
         if runs:
             attrs = runs[0].attrs
             rows = {
@@ -195,7 +162,7 @@ class Page:
                 "Against the model at hand": " ".join(now for _, now in compared),
             }
         rows |= {
-            "Page made with": _pairs(_versions()),
+            "Page made with": _pairs({name: version(name) for name in PACKAGES}),
             "Machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
             f"{platform.python_version()}",
             "Seed": str(self.parameters.get("seed", "none")),
@@ -212,17 +179,14 @@ class Page:
             f"<tr><th>{escape(key)}</th><td><code>{escape(value)}</code></td></tr>"
             for key, value in rows.items()
         )
-        told = "".join(
-            f'<p class="mismatch">{escape(text)}</p>' for other, text in compared if other
-        )
+        other = [f'<p class="mismatch">{escape(text)}</p>' for differs, text in compared if differs]
         return Html(
-            f'{told}<details class="provenance"><summary>How this page was made</summary>'
+            f'{"".join(other)}<details class="provenance"><summary>How this page was made</summary>'
             f'<table class="mathjax_ignore">{body}</table></details>'
         )
 
     def _compared(self, run: xr.Dataset) -> tuple[bool, str]:
         """Is a run of another model than the one at hand by that name? And that in words."""
-        from lib.errors import AuditError
         from lib.models import identity
         from lib.models.names import GIVEN
 
@@ -230,12 +194,8 @@ class Page:
         sources = set(run["head_source"].values.tolist())
         heads = run["head"].values.tolist() if sources == {GIVEN} else None
         try:
-            now = identity.at_hand(
-                paths.place(attrs["model"]),
-                dtype=made["dtype"],
-                date=made.get("date", ""),
-                heads=heads,
-            )
+            place, date = paths.place(attrs["model"]), made.get("date", "")
+            now = identity.at_hand(place, dtype=made["dtype"], date=date, heads=heads)
         except (AuditError, KeyError, OSError) as error:
             return False, f"{attrs['dataset']}: not compared ({paths.shown(str(error))})."
         parts = identity.differences(attrs["fingerprint"], now)
@@ -257,14 +217,7 @@ class Page:
 
 
 def begin(name: str, namespace: Mapping[str, Any]) -> Page:
-    """Open a page: check its parameters by name and type.
-
-    Parameters
-    ----------
-    name
-        The notebook's name.
-    namespace
-        The notebook's ``globals()``.
+    """Open a page, given the notebook's name and ``globals()``.
 
     Raises
     ------
@@ -329,8 +282,8 @@ def layout(run: xr.Dataset) -> Html:
     """How the rows of a file were read, and which columns weren't; nothing for other sets."""
     about = run.attrs.get("about", {})
     rows = {"Read as": "layout", "Columns not read": "not read", "Ties": "ties"}
-    told = [f"{what}: {escape(about[key])}." for what, key in rows.items() if key in about]
-    return Html(f"<p>{' '.join(told)}</p>" if told else "")
+    sentences = [f"{what}: {escape(about[key])}." for what, key in rows.items() if key in about]
+    return Html(f"<p>{' '.join(sentences)}</p>" if sentences else "")
 
 
 def _cut(text: str, longest: int) -> str:
@@ -352,21 +305,10 @@ def _pairs(mapping: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {value}" for key, value in mapping.items())
 
 
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("numpy", "scipy", "pandas", "xarray", "altair")}
-
-
 def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
-        done = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--exclude=*"],
-            cwd=paths.ROOT,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
+        done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
     return done.stdout.strip() or "unknown"
@@ -416,29 +358,16 @@ def _words(name: str, value: Any) -> list[str]:
     return ["-p", name, str(value)]
 
 
-if "ipykernel" in sys.modules:  # progress bars belong in terminals, not in pages
-    os.environ.setdefault("TQDM_DISABLE", "1")
-    warnings.filterwarnings("ignore", message="IProgress not found")
-
-
 def against(attrs: Mapping, parts: Sequence[str], versions: Mapping[str, str]) -> str:
-    """A run beside the model at hand: which parts are others, and which versions.
-
-    Parameters
-    ----------
-    attrs
-        Of the run.
-    parts
-        As ``lib.models.identity.differences`` names them.
-    versions
-        Of what is installed.
+    """A run, by its attributes, beside the model at hand: which parts are others, as
+    ``lib.models.identity.differences`` names them, and which of the installed versions.
     """
     run = f"the run of {attrs['model']} on {attrs['dataset']}"
     if parts:
-        said = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+        differing = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
         return (
             f"T{run[1:]} was made by another model than the one at hand by that name: "
-            f"{said} differ. Its numbers are of then; extract it again for those of now."
+            f"{differing} differ. Its numbers are of then; extract it again for those of now."
         )
     others = [
         f"{name} {made} then and {versions[name]} now"
@@ -453,3 +382,8 @@ def against(attrs: Mapping, parts: Sequence[str], versions: Mapping[str, str]) -
             f"{again['responses']} responses again (within {again['within']:g} sd of a head)"
         )
     return found + (f"; other versions: {', '.join(others)}." if others else ".")
+
+
+if "ipykernel" in sys.modules:  # progress bars belong in terminals, not in pages
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    warnings.filterwarnings("ignore", message="IProgress not found")

@@ -216,7 +216,8 @@ def test_a_page_without_a_run_tells_what_made_it_and_nothing_of_a_run():
 
 
 def test_a_page_with_a_run_tells_of_it():
-    page = report.Page("validity", {"run": "somewhere"}, _run=validity_world(10))
+    page = report.Page("validity", {"run": "somewhere"})
+    page.run = validity_world(10)
     shown = page.provenance().markup
     assert "<th>Model</th><td><code>planted" in shown and "10 items, 20 responses" in shown
     assert "<th>Prompt as rendered</th>" in shown
@@ -284,7 +285,9 @@ def audited(tmp_path, monkeypatch):
 
 
 def shown_of(run) -> str:
-    return report.Page("validity", {"run": "somewhere"}, _run=run).provenance().markup
+    page = report.Page("validity", {"run": "somewhere"})
+    page.run = run
+    return page.provenance().markup
 
 
 def test_a_page_says_when_its_run_is_of_the_model_at_hand(audited):
