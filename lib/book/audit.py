@@ -123,16 +123,7 @@ def entry(
 ) -> dict[str, Any]:
     """The entry of ``audits`` for a model: every page that suits its shape.
 
-    Parameters
-    ----------
-    model
-        Its name in the book.
-    datasets
-        As ``located`` returns them.
-    shape
-        Of the model.
-    options
-        Of loading and extraction, for each dataset.
+    Datasets are as ``located`` returns them; each gets the options of loading and extraction.
     """
     there = set(plan.notebooks())
 
@@ -164,20 +155,14 @@ def _tried(
     from lib.extraction import is_stored
     from lib.models import load_model
 
-    there = [each for each in datasets if each["name"] in committed]
-    for dataset in there:
-        if "source" in dataset:
-            _loaded(dataset, options)
-    loaded = [_loaded(dataset, options) for dataset in datasets if dataset not in there]
+    read = [each for each in datasets if each["name"] not in committed or "source" in each]
+    loaded = {each["name"]: _loaded(each, options) for each in read}
     folder = Path(model).expanduser()
+    place = str(folder.absolute()) if model_name(model) != model else model
     with hub.under_way(f"Loading {model}"):
-        known = load_model(
-            str(folder.absolute()) if model_name(model) != model else model,
-            dtype=options.get("dtype"),
-            device=options.get("device"),
-            date=options.get("date"),
-        )
-    ahead = [items for items in loaded if not is_stored(known, items)]
+        known = load_model(place, **{key: options.get(key) for key in plan.EXTRACTING})
+    ahead = [items for name, items in loaded.items() if name not in committed]
+    ahead = [items for items in ahead if not is_stored(known, items)]
     found = applies.of_model(known), [estimate(known, items) for items in ahead]
     del known
     gc.collect()
@@ -192,12 +177,8 @@ def _loaded(dataset: dict[str, str], options: dict[str, Any]):
         name = f"file:{paths.ROOT / name.removeprefix('file:')}"
     try:
         with hub.under_way(f"Reading {name}"):
-            return load_items(
-                name,
-                source=str(paths.ROOT / source) if source else None,
-                limit=options.get("limit", 0),
-                seed=options.get("seed", 0),
-            )
+            sample = {key: options[key] for key in ("limit", "seed") if key in options}
+            return load_items(name, source=str(paths.ROOT / source) if source else None, **sample)
     except DataError as error:
         family = name.split("/")[0]
         if not source or Path(source).name == family:
