@@ -26,20 +26,10 @@ def write(
     runs: Iterable[Mapping[str, Any]],
     tables: Iterable[str] = (),
 ) -> None:
-    """Keep what a page shows of its making, by rename.
+    """Keep what a page shows of its making, by rename, in the folder of its tables.
 
-    Parameters
-    ----------
-    page
-        The notebook's name.
-    rows
-        Label → text.
-    folder
-        Where its tables go.
-    runs
-        Attributes of the Runs it read: ``model``, ``dataset`` and ``items``, a fingerprint.
-    tables
-        Names of those that the page wrote into the folder.
+    Rows map a label to a text. Runs are attributes of those that it read: ``model``,
+    ``dataset`` and ``items``, a fingerprint. Tables are the names of those that it wrote.
     """
     runs = list(runs)
     kept = {

@@ -12,14 +12,9 @@ NAME = "python3"
 
 
 def of_this_interpreter(given: Mapping[str, str], ended: list[int]) -> type[AsyncKernelManager]:
-    """A kernel manager that looks up no kernel.
+    """A kernel manager that looks up no kernel; ``given`` is more of its environment.
 
-    Parameters
-    ----------
-    given
-        More of the environment for the kernel.
-    ended
-        Where the exit status of a kernel that ends by itself goes: below 0 for a signal.
+    The exit status of a kernel that ends by itself goes into ``ended``: below 0 for a signal.
     """
 
     class Kernel(AsyncKernelManager):

@@ -27,12 +27,7 @@ FORBIDDEN = {"href", "style", "class", "id"}  # attributes that a formula has no
 def mathml(tex: str, display: bool = False) -> str:
     r"""A formula as a ``math`` element, with its source as ``alttext``.
 
-    Parameters
-    ----------
-    tex
-        LaTeX without delimiters. With ``\\`` its lines are aligned at ``&``.
-    display
-        On a line of its own?
+    It is LaTeX without delimiters; with ``\\`` its lines are aligned at ``&``.
 
     Raises
     ------

@@ -41,18 +41,9 @@ class Estimate:
 
 
 def estimate(model, items, *, held_out: bool = True, seconds: float = 1.0) -> Estimate:
-    """Measure a model on a few of the items.
+    """Measure a model on some of the items, for about so many seconds.
 
-    Parameters
-    ----------
-    model
-        A ``lib.models.RewardModel``.
-    items
-        What ``load_items`` returned.
-    held_out
-        Leave out items whose prompt trained a head, as ``extract`` does.
-    seconds
-        To measure for; one item is run in any case.
+    Items whose prompt trained a head are left out with ``held_out``, as ``extract`` does.
 
     Raises
     ------

@@ -6,9 +6,11 @@ import shlex
 import nbformat
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lib import paths, records, report
-from lib.book import applies, pages, plan, toc
+from lib.book import applies, document, pages, plan, toc
 from lib.book import audit as audits
 from lib.errors import ParameterError
 
@@ -578,3 +580,27 @@ def test_a_date_in_an_audit_stays_text(tmp_path):
     path = tmp_path / "audit.yml"
     path.write_text("audits:\n- model: m\n  datasets:\n  - name: xstest\n    date: 2025-01-31\n")
     assert plan.read(path).runs[0].options["date"] == "2025-01-31"
+
+
+KEYS = st.sampled_from(
+    ["audits", "pages", "model", "datasets", "name", "once", "notebook", "limit"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("all"),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+@settings(max_examples=300, deadline=None)
+def test_any_value_is_a_document_or_one_error_that_names_its_place(value):
+    try:
+        found = document.checked(value, "audit.yml")
+    except ParameterError as error:
+        assert "in audit.yml" in str(error) or "of audit.yml" in str(error)
+        assert error.remedy and len(str(error)) < 1500
+    else:
+        assert all(audit["datasets"] for audit in found["audits"])
