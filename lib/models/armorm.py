@@ -41,6 +41,7 @@ TRANSFORM = "reward_transform_matrix"
 LOGIT_SCALE = "gating.logit_scale"
 TRAINING = "training.json"  # beside a checkpoint of our own training: its card and prompts
 PREFIXES = ("regression_layer.", TRANSFORM, "gating.")
+LAYER = re.compile(r"gating\.layers\.\d+\.weight")
 CHECK = "Check config.json against the checkpoint."
 
 
@@ -123,15 +124,7 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
     """W, M and gate, checked against each other and the configuration."""
     name, config = checkpoint.name, checkpoint.config
     found = {key for key in checkpoint.files if key.startswith(PREFIXES)}
-    numbers = [int(n) for key in found for n in re.findall(r"^gating\.layers\.(\d+)\.", key)]
-    hidden = checkpoint.number("gating_n_hidden", 0)
-    if hidden != int(hidden) or not 0 <= hidden <= len(checkpoint.files):
-        raise ModelError(
-            f"gating_n_hidden of {name} as a number of layers that its files can hold",
-            f"{hidden}",
-            CHECK,
-        )
-    depth = max([*numbers, int(hidden)]) + 1
+    depth = sum(bool(LAYER.fullmatch(key)) for key in found)
     keys = {WEIGHT, TRANSFORM, LOGIT_SCALE} | {
         f"gating.layers.{i}.{part}" for i in range(depth) for part in ("weight", "bias")
     }
@@ -148,11 +141,12 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
         for i in range(depth)
     ]
     scale = checkpoint.array(LOGIT_SCALE)
-    temperature = float(checkpoint.number("gating_temperature", TEMPERATURE))
-    if scale.size != 1 or not 0 < temperature < np.inf:
+    temperature = config.get("gating_temperature", TEMPERATURE)
+    number = type(temperature) in (int, float)
+    if scale.size != 1 or not depth or not number or not 0 < temperature < np.inf:
         raise ModelError(
-            f"one logit scale and a positive gating_temperature for {name}",
-            f"{scale.size} and {temperature}",
+            f"layers, one logit scale and a positive number as gating_temperature for {name}",
+            f"{depth} layers, {scale.size} and {documents.shown(temperature)}",
             CHECK,
         )
     weight, transform = checkpoint.array(WEIGHT), checkpoint.array(TRANSFORM)
@@ -163,7 +157,7 @@ def _head(checkpoint: Checkpoint) -> tuple[np.ndarray, np.ndarray, Gate]:
             f"shapes {', '.join(map(str, shapes))}",
             "Check the checkpoint.",
         )
-    gate = Gate(layers, float(scale.reshape(())), temperature)
+    gate = Gate(layers, float(scale.reshape(())), float(temperature))
     for key, held in (
         ("num_objectives", len(weight)),
         ("gating_n_hidden", depth - 1),

@@ -63,18 +63,6 @@ class Checkpoint:
                 found |= {key: file.get_tensor(key) for key in keys}
         return found
 
-    def number(self, key: str, default: float) -> float:
-        """One entry of the configuration; a ``ModelError`` when it isn't a finite number."""
-        value = self.config.get(key, default)
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not np.isfinite(float(value)):
-            raise ModelError(
-                f"a number as {key} in the config.json of {self.name}",
-                repr(value)[:80],
-                "Check config.json against the checkpoint.",
-            )
-        return value
-
     @property
     def labels(self) -> dict[int, str]:
         """``id2label`` in the order of its indices; empty without one that can be read."""

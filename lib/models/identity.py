@@ -81,8 +81,8 @@ def place(
     for path in _files(name):
         stat = path.stat()
         held.append((str(path), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
-    code = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    digest = hashlib.sha256(b"\0".join(code))
+    here = sorted(Path(__file__).parent.glob("*.*"))  # code, and names of heads
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in here if path.is_file()))
     options = [name, dtype or "float32", date, list(heads or ())]
     digest.update(json.dumps([held, options, versions()], sort_keys=True).encode())
     folder = paths.cache() / "identities"

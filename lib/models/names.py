@@ -1,7 +1,7 @@
 """Names of heads, and where each comes from.
 
-``KNOWN`` is the one table of multi-head models whose checkpoints don't name their heads;
-adding a model is adding an entry. A name is never guessed: what no source names is
+``KNOWN``, from ``names.yaml``, is the one table of multi-head models whose checkpoints don't
+name their heads. A name is never guessed: what no source names is
 ``head_0``, ``head_1``, … with the source ``"unnamed"``.
 """
 
@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from lib.errors import ModelError
 from lib.models.base import Head
@@ -18,30 +21,6 @@ GIVEN = "given by the user"
 UNNAMED = "unnamed"
 FROM_CONFIG = "id2label of its config.json"
 LONGEST = 200  # characters: arrays hold names at a fixed width, that of the longest
-
-# Head → the concept of lib/data/stimuli/controlled that it claims, in ArmoRM's order. An
-# overall score claims no single one; the code heads claim something of code only.
-ARMORM = {
-    "helpsteer-helpfulness": "helpfulness",
-    "helpsteer-correctness": "correctness",
-    "helpsteer-coherence": "coherence",
-    "helpsteer-complexity": "complexity",
-    "helpsteer-verbosity": "verbosity",
-    "ultrafeedback-overall_score": "",
-    "ultrafeedback-instruction_following": "instruction-following",
-    "ultrafeedback-truthfulness": "correctness",
-    "ultrafeedback-honesty": "honesty",
-    "ultrafeedback-helpfulness": "helpfulness",
-    "beavertails-is_safe": "safety",
-    "prometheus-score": "",
-    "argilla-overall_quality": "",
-    "argilla-judge_lm": "",
-    "code-complexity": "",
-    "code-style": "",
-    "code-explanation": "",
-    "code-instruction-following": "",
-    "code-readability": "",
-}
 
 
 @dataclass(frozen=True)
@@ -57,16 +36,12 @@ class Known:
     note: str = ""
 
 
-KNOWN: dict[str, Known] = {
-    "RLHFlow/ArmoRM-Llama3-8B-v0.1": Known(ARMORM, "model card of RLHFlow/ArmoRM-Llama3-8B-v0.1"),
-    "RLHFlow/RewardModel-Mistral-7B-for-DPA-v1": Known(
-        dict(list(ARMORM.items())[:10]),
-        "model card of RLHFlow/RewardModel-Mistral-7B-for-DPA-v1",
-        "Trained on one fixed single-turn instruction that asks for ratings, which its "
-        "model card gives. Set the tokenizer's chat template to it: any other moves every "
-        "score.",
-    ),
+_entries = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+KNOWN = {
+    name: Known(entry["heads"], f"model card of {name}", entry.get("note", ""))
+    for name, entry in _entries.items()
 }
+ARMORM = KNOWN["RLHFlow/ArmoRM-Llama3-8B-v0.1"].heads
 # ArmoRM's names, for a checkpoint of its layout under another name.
 LOOK_ALIKE = (
     "model card of RLHFlow/ArmoRM-Llama3-8B-v0.1, whose layout and number of heads this "

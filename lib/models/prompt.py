@@ -15,25 +15,19 @@ doesn't promise that, whole texts are tokenised: the tokens are the same either 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from itertools import chain
 
 import numpy as np
 
 from lib.errors import ModelError
-from lib.models import trial
+from lib.models.template import RenderError, Template, rendered
 
 CHUNK_TEXTS = 2048  # tokenised in one call, which bounds the memory that a call takes
 
 EXAMPLE = [{"role": "user", "content": "What is the capital of France?"}]
 EXAMPLE_RESPONSE = "Paris is the capital of France."
-CLOCK = "strftime_now"  # a template's word for today's date
-RANDOM = {"|random", "lipsum"}
-DATE = "2024-07-26"  # that Llama 3.1's template falls back to
 PROBE = "Naïve café,\r\n\tx  = 1234567;  don't STOP\u00a0— 東京 🙂 İ ﬁ e\u0301 <|im_end|>\n\n\n"
 
 
@@ -58,10 +52,6 @@ PROBES = (
     ([{"role": "user", "content": " ".join(map(str, range(0, 70_000, 7)))}], ["Numbers."]),
 )
 SPECIAL = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-
-
-class RenderError(ValueError):
-    """A chat template refused a conversation; the reason is the message."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +94,7 @@ class PromptFormat:
         The token at which a response ends, and whose state is read; what the template
         writes after it is left out. ``None`` reads the very last token of the template.
     date
-        What a template that writes today's date writes in its place; ``DATE`` when ``None``.
+        What a template that writes today's date writes in its place; see ``Template``.
         The attribute of this name is empty for a template that asks for none.
 
     Raises
@@ -118,30 +108,8 @@ class PromptFormat:
     def __init__(
         self, tokenizer, name: str, end_of_turn: str | None = None, date: str | None = None
     ):
-        if not getattr(tokenizer, "chat_template", None):
-            raise ModelError(
-                f"a chat template on the tokenizer of {name}",
-                "none",
-                "Set tokenizer.chat_template to the template it was trained with, or save "
-                "it as chat_template.jinja beside the tokenizer.",
-            )
-        day = _day(DATE if date is None else date)
-        if wrong := trial.fault(*_program(tokenizer), _conversations()):
-            raise ModelError(
-                f"a chat template of {name} that renders any conversation in bounds of time, "
-                "memory and length",
-                wrong,
-                "Give the tokenizer another template.",
-            )
-        asked = _asked_for(tokenizer)
-        if drawn := sorted(asked & RANDOM):
-            raise ModelError(
-                f"a chat template of {name} that writes the same each time",
-                f"one that draws at random ({', '.join(drawn)})",
-                "Give the tokenizer a template without it.",
-            )
-        self.date = day.date().isoformat() if CLOCK in asked else ""
-        self._clock = {CLOCK: day.strftime} if self.date else {}
+        self._template = Template(tokenizer, name, date, _conversations())
+        self.date = self._template.date
         self.tokenizer = tokenizer
         self.name = name
         self.end_of_turn = None
@@ -179,9 +147,9 @@ class PromptFormat:
 
         A ``RenderError`` when the template refuses it (consecutive turns of one role, say).
         """
-        turns, write = [dict(turn) for turn in prompt], self._writer()
+        turns, write = [dict(turn) for turn in prompt], self._template.writer()
         asked = (turns, header) if response is None else ([*turns, _answer(response)], False)
-        found = _rendered(write, [asked])
+        found = rendered(write, [asked])
         if isinstance(found, RenderError):
             raise found
         return found[0]
@@ -225,7 +193,7 @@ class PromptFormat:
 
     def _chunks(self, prompts, responses) -> Iterator[list[list[str] | RenderError]]:
         """The texts of each item, by as many items as make about ``CHUNK_TEXTS`` texts."""
-        write = self._writer()
+        write = self._template.writer()
         chunk, n_texts = [], 0
         for prompt, answers in zip(prompts, responses, strict=True):
             chunk.append(_texts(write, prompt, answers))
@@ -254,33 +222,6 @@ class PromptFormat:
             )
         # All begin with the same n_prompt tokens and none ends there.
         return EncodedItem(sequences, n_prompt, n_prompt, min(len(last_turn), n_prompt) - 1)
-
-    def _writer(self) -> Callable[[list[dict], bool], str]:
-        """What renders turns, with the header that opens a response or without.
-
-        For turns of plain text the compiled template itself, which ``apply_chat_template``
-        copies them for.
-        """
-        tokenizer = self.tokenizer
-
-        def apply(turns: list[dict], header: bool) -> str:
-            with _set(tokenizer, self._clock):
-                return tokenizer.apply_chat_template(
-                    turns, tokenize=False, add_generation_prompt=header
-                )
-
-        compiled = _compiled(tokenizer)
-        if compiled is None:
-            return apply
-        variables = {"tools": None, "documents": None, **tokenizer.special_tokens_map}
-        variables |= self._clock
-
-        def write(turns: list[dict], header: bool) -> str:
-            if not turns or not all(map(_is_plain, turns)):
-                return apply(turns, header)
-            return compiled.render(variables, messages=turns, add_generation_prompt=header)
-
-        return write
 
     def _ids(self, texts: list[str]) -> list[np.ndarray]:
         """Token ids of each text, in one call of the tokenizer."""
@@ -398,13 +339,6 @@ class PromptFormat:
         return f"the last {shown}" if self.end_of_turn is not None else f"the last token, {shown}"
 
 
-def _day(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(f"{date.fromisoformat(text)}")
-    except (TypeError, ValueError):
-        raise ModelError(f"a date such as {DATE}", repr(text), "Write year-month-day.") from None
-
-
 def _answer(response: str) -> dict[str, str]:
     return {"role": "assistant", "content": response}
 
@@ -413,79 +347,11 @@ def _texts(write, prompt, responses) -> list[str] | RenderError:
     """A prompt with a header that opens a response and without, then with each response."""
     turns = [dict(turn) for turn in prompt]
     answered = [([*turns, _answer(response)], False) for response in responses]
-    return _rendered(write, [(turns, True), (turns, False), *answered])
-
-
-def _rendered(write, asked: list[tuple[list[dict], bool]]) -> list[str] | RenderError:
-    """The text of each conversation, or why the template refuses one of them."""
-    try:
-        return [write(turns, header) for turns, header in asked]
-    except Exception as error:  # templates raise Jinja errors of many kinds
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return RenderError(reason[:200])
-
-
-def _compiled(tokenizer):
-    """The tokenizer's template, compiled; ``None`` where it renders in a way of its own."""
-    from transformers import PreTrainedTokenizerBase
-
-    try:
-        from transformers.utils.chat_template_utils import _compile_jinja_template
-    except ImportError:  # not public, so it may go
-        return None
-    if type(tokenizer).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template:
-        return None
-    try:
-        return _compile_jinja_template(tokenizer.get_chat_template())
-    except Exception:  # a broken template: apply_chat_template says so for each item
-        return None
-
-
-@contextmanager
-def _set(tokenizer, names: Mapping) -> Iterator[None]:
-    """Let its template mean these by names of transformers' own inside: no option does."""
-    if not names:
-        yield
-        return
-    from transformers.utils.chat_template_utils import _compile_jinja_template
-
-    known = _compile_jinja_template(tokenizer.get_chat_template()).globals
-    before = {name: known[name] for name in names}
-    known.update(names)
-    try:
-        yield
-    finally:
-        known.update(before)
-
-
-def _asked_for(tokenizer) -> set[str]:
-    """Variables and filters that its template uses; of one that isn't parsed, the clock alone."""
-    from jinja2 import nodes
-
-    compiled = _compiled(tokenizer)
-    if compiled is None:
-        return {CLOCK} & set(re.findall(r"\w+", str(tokenizer.chat_template)))
-    tree = compiled.environment.parse(tokenizer.get_chat_template())
-    names = {node.name for node in tree.find_all(nodes.Name) if node.ctx == "load"}
-    return names | {f"|{node.name}" for node in tree.find_all(nodes.Filter)}
-
-
-def _program(tokenizer) -> tuple[str, dict[str, str]]:
-    """Its template, and the special tokens that this one's variables hold."""
-    try:
-        template = tokenizer.get_chat_template()
-    except Exception:  # of several none is the default: rendering says so
-        template = tokenizer.chat_template
-    special = getattr(tokenizer, "special_tokens_map", {})
-    return str(template), {name: str(token) for name, token in special.items()}
+    return rendered(write, [(turns, True), (turns, False), *answered])
 
 
 def _conversations() -> list[list[dict[str, str]]]:
     return [[*prompt, _answer(text)] for prompt, responses in PROBES for text in responses]
-
-
-def _is_plain(turn: dict) -> bool:
-    return turn.keys() == {"role", "content"} and type(turn["role"]) is type(turn["content"]) is str
 
 
 def _pieces(text: str, cut: str | None) -> list[str]:

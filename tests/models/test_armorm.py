@@ -317,7 +317,11 @@ def spoil(folder, change):
         (lambda t: t.pop("gating.layers.3.bias"), "missing: gating.layers.3.bias"),
         (
             lambda t: (t.pop("gating.layers.3.weight"), t.pop("gating.layers.3.bias")),
-            "missing: gating.layers.3.bias, gating.layers.3.weight",
+            "gating_n_hidden 3 in the weights of .*found 2",
+        ),
+        (
+            lambda t: t.update({"gating.layers.999999999.weight": torch.zeros(1)}),
+            "missing: gating.layers.4.bias, gating.layers.4.weight",
         ),
         (
             lambda t: t.update({"regression_layer.bias": torch.zeros(19)}),
@@ -360,12 +364,12 @@ def test_missing_unexpected_unfit_or_unfinite_weights_are_errors(tmp_path, chang
     [
         ({"num_objectives": 18}, "num_objectives 18"),
         ({"gating_n_hidden": 2}, "gating_n_hidden 2"),
-        ({"gating_n_hidden": 10**9}, "layers that its files can hold"),
-        ({"gating_n_hidden": 1.5}, "layers that its files can hold"),
-        ({"gating_n_hidden": float("inf")}, "a number as gating_n_hidden"),
+        ({"gating_n_hidden": 10**9}, "gating_n_hidden 1000000000 in the weights"),
+        ({"gating_n_hidden": 1.5}, "gating_n_hidden 1.5 in the weights"),
+        ({"gating_n_hidden": float("inf")}, "gating_n_hidden Infinity in the weights"),
         ({"gating_hidden_dim": 1024}, "gating_hidden_dim 1024"),
-        ({"gating_temperature": 0}, "positive gating_temperature"),
-        ({"gating_temperature": "ten"}, "a number as gating_temperature"),
+        ({"gating_temperature": 0}, "positive number as gating_temperature .*and 0"),
+        ({"gating_temperature": "ten"}, 'a positive number as gating_temperature .*"ten"'),
         ({"model_type": "unheard-of"}, "without remote code"),
         ({"pad_token_id": 4000}, "a backbone of"),
     ],

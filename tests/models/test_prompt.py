@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 from lib.errors import ModelError
 from lib.models import prompt as prompts
 from lib.models.prompt import EncodedItem, PromptFormat, RenderError
+from lib.models.template import Template
 
 TALK = [
     {"role": "user", "content": "Hi there"},
@@ -548,12 +549,12 @@ def test_a_tokenizer_that_renders_in_its_own_way_does(byte_tokenizer):
 def test_a_prompt_is_rendered_once_open_and_once_closed(byte_tokenizer, monkeypatch):
     form = PromptFormat(byte_tokenizer(), "m", END)
     written = []
-    writer = PromptFormat._writer
+    writer = Template.writer
 
     def counted(self):
         write = writer(self)
         return lambda turns, header: written.append((len(turns), header)) or write(turns, header)
 
-    monkeypatch.setattr(PromptFormat, "_writer", counted)
+    monkeypatch.setattr(Template, "writer", counted)
     form.encode(TALK, ["a", "b", "c"])
     assert written == [(3, True), (3, False), (4, False), (4, False), (4, False)]
