@@ -92,8 +92,8 @@ class ArmoRM(Released):
             )
 
     def completed(self, config) -> None:
-        """Does the head fit the states, and what is the gate?"""
-        features = self.backbone.config.hidden_size
+        """Does the gate fit, and what is it?"""
+        features = self.weight.shape[1]
         _check_shapes(self.name, features, self.weight, self.transform, self.gate)
         self.card["gate"] = {
             "hidden": [len(bias) for _, bias in self.gate.layers[:-1]],

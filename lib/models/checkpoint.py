@@ -7,7 +7,8 @@ that came with a checkpoint is run, whatever its configuration asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -155,17 +156,12 @@ def load_config(checkpoint: Checkpoint):
     """
     from transformers import AutoConfig
 
-    try:
-        with backbones.quiet():
-            config = AutoConfig.from_pretrained(checkpoint.folder, trust_remote_code=False)
+    with _by_transformers(
+        f"a {files.CONFIG} of {checkpoint.name} that transformers reads without remote code",
+        "Check it against the release of the model.",
+    ):
+        config = AutoConfig.from_pretrained(checkpoint.folder, trust_remote_code=False)
         config.get_text_config().to_dict()  # a plain mapping where the class has no such part
-    except Exception as error:  # transformers raises errors of many kinds
-        reason = " ".join(str(error).split())[:200]
-        raise ModelError(
-            f"a {files.CONFIG} of {checkpoint.name} that transformers reads without remote code",
-            f"{type(error).__name__}: {reason}",
-            "Check it against the release of the model.",
-        ) from None
     config._attn_implementation = config._experts_implementation = None
     return config
 
@@ -206,31 +202,27 @@ def load_backbone(
     # Only an architecture whose own prefix is another needs this; the rest are unharmed.
     prefixed = any(key.startswith("model.") for key in checkpoint.files)
     source, kind, options = checkpoint.folder, AutoModel, {"trust_remote_code": False}
-    try:
+    with _by_transformers(
+        f"a backbone of {name} that transformers loads without remote code",
+        "Check config.json against the weights; where memory is short, try "
+        "dtype='bfloat16' or device_map='auto'.",
+    ):
         if checkpoint.stray:  # transformers reads shards whole, whatever their index says
             with torch.device("meta"):
                 kind = type(AutoModel.from_config(config))
             source, options = None, {"state_dict": checkpoint.tensors()}
-        with backbones.quiet():
-            module, report = kind.from_pretrained(
-                source,
-                config=config,
-                use_safetensors=True,
-                key_mapping={r"^model\.": ""} if prefixed else None,
-                dtype=dtype,
-                device_map=device_map,
-                attn_implementation=None,
-                experts_implementation=None,
-                output_loading_info=True,
-                **options,
-            )
-    except Exception as error:  # transformers raises errors of many kinds
-        raise ModelError(
-            f"a backbone of {name} that transformers loads without remote code",
-            f"{type(error).__name__}: {hub.said(error)}",
-            "Check config.json against the weights; where memory is short, try "
-            "dtype='bfloat16' or device_map='auto'.",
-        ) from None
+        module, report = kind.from_pretrained(
+            source,
+            config=config,
+            use_safetensors=True,
+            key_mapping={r"^model\.": ""} if prefixed else None,
+            dtype=dtype,
+            device_map=device_map,
+            attn_implementation=None,
+            experts_implementation=None,
+            output_loading_info=True,
+            **options,
+        )
     unexpected = set(report["unexpected_keys"]) - {*heads, *checkpoint.left_over}
     for kind, wrong in (
         ("no missing backbone weights", set(report["missing_keys"])),
@@ -259,17 +251,25 @@ def load_tokenizer(checkpoint: Checkpoint, config):
     """The tokenizer; a ``ModelError`` when it isn't there, is damaged, or needs remote code."""
     from transformers import AutoTokenizer
 
+    with _by_transformers(
+        f"the tokenizer of {checkpoint.name} in {checkpoint.folder}",
+        "Put the tokenizer's files (tokenizer.json, tokenizer_config.json) there.",
+    ):
+        return AutoTokenizer.from_pretrained(
+            checkpoint.folder, config=config, trust_remote_code=False
+        )
+
+
+@contextmanager
+def _by_transformers(needed: str, remedy: str) -> Iterator[None]:
+    """Inside, transformers says nothing, and an error of its many kinds is a ``ModelError``."""
     try:
         with backbones.quiet():
-            return AutoTokenizer.from_pretrained(
-                checkpoint.folder, config=config, trust_remote_code=False
-            )
-    except Exception as error:  # as above
-        raise ModelError(
-            f"the tokenizer of {checkpoint.name} in {checkpoint.folder}",
-            f"{type(error).__name__}: {hub.said(error)}",
-            "Put the tokenizer's files (tokenizer.json, tokenizer_config.json) there.",
-        ) from None
+            yield
+    except Exception as error:
+        whole = Exception(" ".join(str(error).split()) or "no message")
+        found = f"{type(error).__name__}: {hub.said(whole)}"
+        raise ModelError(needed, found, remedy) from None
 
 
 def _not_finite(name: str, key: str) -> ModelError:

@@ -53,16 +53,8 @@ class Classifier(Released):
         return {"weight": weight, "bias": bias}, keys
 
     def completed(self, config) -> None:
-        """Does the head fit the states, and which token's are they?"""
-        text = config.get_text_config()
-        features = getattr(text, "word_embed_proj_dim", text.hidden_size)  # OPT projects states
-        if self.weight.shape[1] != features:
-            raise ModelError(
-                f"a head of {features} features in {self.name}",
-                f"{self.weight.shape[1]}",
-                "Check that the head belongs to this backbone.",
-            )
-        self.card["reads"] = _reads(self.format, text.pad_token_id)
+        """Which token's states are they?"""
+        self.card["reads"] = _reads(self.format, config.get_text_config().pad_token_id)
 
     def _digested(self) -> Iterator[bytes]:
         yield self.weight.tobytes() + self.bias.tobytes() + repr(list(self.heads)).encode()

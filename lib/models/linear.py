@@ -111,7 +111,7 @@ class Released(LinearHeads):
         """Raise a ``ModelError`` for a template from which the layout can't be read."""
 
     def completed(self, config) -> None:
-        """Check the head against the backbone and add to the card; ``config`` as for ``head``."""
+        """Add to the card, and check what the whole model shows; ``config`` as for ``head``."""
 
     @classmethod
     def load(
@@ -146,6 +146,14 @@ class Released(LinearHeads):
         backbone = checkpoints.load_backbone(
             checkpoint, config, keys, dtype=dtype, device_map=device_map
         )
+        text = config.get_text_config()
+        features = getattr(text, "word_embed_proj_dim", text.hidden_size)  # OPT projects states
+        if (found := fields["weight"].shape[1]) != features:
+            raise ModelError(
+                f"a head of {features} features in {name}",
+                f"{found}",
+                "Check that the head belongs to this backbone.",
+            )
         known = names.recognise(name)
         note = " ".join(filter(None, [known.note if known else "", checkpoint.note]))
         card = {"kind": cls.KIND, "names": named[0].source, "note": note}

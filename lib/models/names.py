@@ -38,8 +38,7 @@ class Known:
 
 _entries = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 KNOWN = {
-    name: Known(entry["heads"], f"model card of {name}", entry.get("note", ""))
-    for name, entry in _entries.items()
+    name: Known(**({"source": f"model card of {name}"} | entry)) for name, entry in _entries.items()
 }
 ARMORM = KNOWN["RLHFlow/ArmoRM-Llama3-8B-v0.1"].heads
 # ArmoRM's names, for a checkpoint of its layout under another name.

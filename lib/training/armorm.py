@@ -67,9 +67,7 @@ def train(
         The attribute taken out of the others; without it M is the identity.
     limit, seed
         Items of each dataset, and the seed of their sample and of the gate.
-    published_axis
-        Train the gate with the published axis error, for comparison.
-    options
+    published_axis, options
         For ``lib.training.gate.train_gate``.
 
     Raises
