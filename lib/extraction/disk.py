@@ -20,12 +20,13 @@ from safetensors import SafetensorError
 
 from lib import documents
 from lib.errors import ParameterError, StoreError
-from lib.extraction import sealed
+from lib.extraction import folders, sealed
 from lib.run import ATTRS, COORDS, SCHEMA, STATES, UNSCORED, check, texts
 
 FORMAT = 2
 JSON, TENSORS = "run.json", "run.safetensors"
 AGAIN = "Delete the folder and extract again."
+DAMAGED = (AttributeError, KeyError, IndexError, OSError, SafetensorError, TypeError, ValueError)
 LARGEST = 1 << 30  # bytes of a run's labels: each item has some
 
 
@@ -40,17 +41,7 @@ def check_states(states: int | None) -> None:
 
 
 def check_target(folder: str | Path, states: int | None = None) -> Path:
-    """Where ``save_run`` would write, if it may; ask before a model runs for hours.
-
-    Parameters
-    ----------
-    folder, states
-        As for ``save_run``.
-
-    Returns
-    -------
-    Path
-        The folder with symlinks resolved.
+    """Where ``save_run`` would write, symlinks resolved; ask before a model runs for hours.
 
     Raises
     ------
@@ -60,35 +51,22 @@ def check_target(folder: str | Path, states: int | None = None) -> Path:
         When ``states`` is negative.
     """
     check_states(states)
-
-    def refused(found):
-        return StoreError(
-            f"a new folder, an empty one, or one with a run alone, at {folder}",
-            found,
-            "Name another folder; nothing in this one was changed.",
-        )
-
+    needed = f"a new folder, an empty one, or one with a run alone, at {folder}"
     try:
         target = Path(folder).resolve()
         there = next(path for path in (target, *target.parents) if path.exists())
         if not there.is_dir():
-            raise refused(f"a file, {there}")
-        others = _others(target) if there == target else []
+            raise folders.foreign(needed, f"a file, {there}")
+        others = [
+            path.name
+            for path in (there.iterdir() if there == target else ())
+            if path.name not in (JSON, TENSORS) or path.is_symlink() or not path.is_file()
+        ]
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symlinks
-        raise refused(str(error)) from None
+        raise folders.foreign(needed, str(error)) from None
     if others:
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        raise refused(f"{', '.join(others[:3])}{more}")
+        raise folders.foreign(needed, folders.listed(others))
     return target
-
-
-def _others(folder: Path) -> list[str]:
-    """Names in the folder that are no part of a run."""
-    return sorted(
-        path.name
-        for path in folder.iterdir()
-        if path.name not in (JSON, TENSORS) or path.is_symlink() or not path.is_file()
-    )
 
 
 def save_run(
@@ -103,11 +81,9 @@ def save_run(
     folder
         Made when it isn't there; replaced when it is empty or holds a run and nothing else.
         A symlink stays, and what it points to is written.
-    states
+    states, seed
         Keep hidden states, and what was tapped, of a seeded sample of this many items;
         ``None`` for all.
-    seed
-        Of that sample.
 
     Raises
     ------
@@ -128,20 +104,14 @@ def save_run(
         values = run[name].values
         if values.dtype.kind == "U":
             strings[name] = values.tolist()
-        elif name in STATES:
-            rows = kept[name]
-            tensors[f"{name}.rows"] = rows.astype(np.int32)
-            tensors[name] = np.ascontiguousarray(values[rows], np.float32)
-        elif values.dtype.kind == "f":
-            tensors[name] = np.ascontiguousarray(values, np.float32)
-        else:
-            tensors[name] = np.ascontiguousarray(values, np.int32)
-    document = {
-        "format": FORMAT,
-        "sizes": dict(run.sizes),
-        "attrs": run.attrs,
-        "strings": strings,
-    }
+            continue
+        if name in kept:
+            tensors[f"{name}.rows"] = kept[name].astype(np.int32)
+            values = values[kept[name]]
+        kind = np.float32 if values.dtype.kind == "f" else np.int32
+        tensors[name] = np.ascontiguousarray(values, kind)
+    document = {"format": FORMAT, "sizes": dict(run.sizes), "attrs": run.attrs}
+    document["strings"] = strings
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     try:
         _write(target, text, tensors)
@@ -222,33 +192,23 @@ def load(folder: str | Path) -> xr.Dataset:
             folder / JSON, what="a run's labels", error=StoreError, limit=LARGEST
         )
         document = documents.parse_json(content)
-    except ValueError as error:
-        raise _damaged(folder, error) from None
-    found = document.get("format") if isinstance(document, dict) else None
-    if found != FORMAT:
-        raise StoreError(
-            f"a run of format {FORMAT} in {folder}",
-            f"format {found!r}",
-            "Extract it again with this version.",
-        )
-    try:
+        found = document.get("format") if isinstance(document, dict) else None
+        if found != FORMAT:
+            raise StoreError(
+                f"a run of format {FORMAT} in {folder}",
+                f"format {found!r}",
+                "Extract it again with this version.",
+            )
         tensors, strings = sealed.load(folder / TENSORS)
-    except (OSError, SafetensorError) as error:
-        raise _damaged(folder, error) from None
-    if strings.get(JSON) != _sha256(content):
-        raise _damaged(folder, f"a {JSON} that doesn't match its checksum")
-    try:
+        if strings.get(JSON) != _sha256(content):
+            raise ValueError(f"a {JSON} that doesn't match its checksum")
         run = _assemble(document, tensors)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise _damaged(folder, error) from None
+    except DAMAGED as error:
+        found = f"no {error}" if isinstance(error, KeyError) else f"{error}"
+        raise StoreError(f"a whole run in {folder}", found, AGAIN) from None
     told = {"what": f"the run in {folder}", "error": StoreError, "remedy": AGAIN}
     documents.check_fields(run.attrs, ATTRS | UNSCORED, **told)
     return check(run)
-
-
-def _damaged(folder: Path, error: Exception | str) -> StoreError:
-    found = f"no {error}" if isinstance(error, KeyError) else f"{error}"
-    return StoreError(f"a whole run in {folder}", found, AGAIN)
 
 
 def _assemble(document: dict, tensors: dict[str, np.ndarray]) -> xr.Dataset:

@@ -34,28 +34,16 @@ MULTIPLE = 128  # tokens: divides any row for FlexAttention, and is divided by a
 
 @dataclass(frozen=True)
 class States:
-    """What is read of one forward pass over items.
+    """What is read of one forward pass over items; all float32.
 
-    Attributes
-    ----------
-    hidden
-        State at each response's last token, shape (responses, features), float32; the
-        responses of an item are neighbours.
-    gate_hidden
-        State at the end of each item's prompt, shape (items, features), float32.
-    budget
-        Tokens a row: what was asked for, or what memory had room for.
-    tokens
-        How many were computed in all, padding too.
-    taps
-        What was tapped, by variable: shape (responses, ports, width), float32.
+    The responses of an item are neighbours.
     """
 
-    hidden: np.ndarray
-    gate_hidden: np.ndarray
-    budget: int
-    tokens: int = 0
-    taps: dict[str, np.ndarray] = field(default_factory=dict)
+    hidden: np.ndarray  # at each response's last token, (responses, features)
+    gate_hidden: np.ndarray  # at the end of each item's prompt, (items, features)
+    budget: int  # tokens a row: what was asked for, or what memory had room for
+    tokens: int = 0  # how many were computed in all, padding too
+    taps: dict[str, np.ndarray] = field(default_factory=dict)  # (responses, ports, width)
 
 
 def check_packing(packing: str) -> None:
@@ -86,15 +74,9 @@ def forward(
 
 @dataclass(frozen=True)
 class UnderWay:
-    """States that the device may still be computing.
+    """States that the device may still be computing."""
 
-    Attributes
-    ----------
-    budget
-        As that of ``States``: known before they are.
-    """
-
-    budget: int
+    budget: int  # as that of ``States``: known before they are
     _job: _Trees | _Padded
     _place: np.ndarray
     _arrivals: Sequence[torch.cuda.Event]
@@ -199,15 +181,13 @@ def _every(job: _Trees | _Padded, budget: int, on_step: Callable[[int], None]) -
     """Run all of a job's groups; the budget that was left in the end."""
     groups = job.plan(range(job.size), budget)
     while groups:
-        group = groups.pop(0)
-        short = False
+        group, done = groups.pop(0), None
         try:
-            done = job.run(group, budget)
+            done = job.run(group)
         except (RuntimeError, MemoryError) as error:
             if not _out_of_memory(error):
                 raise
-            short = True
-        if not short:
+        if done is not None:
             on_step(done)
             continue
         # Outside the handler, so that nothing of the failed row is held any longer.
@@ -309,7 +289,7 @@ class _Trees(_Job):
     def _up(self, length: int) -> int:
         return -(-length // self.step) * self.step
 
-    def run(self, group: list[int], budget: int) -> int:
+    def run(self, group: list[int]) -> int:
         items = [self.items[i] for i in group]
         common = self._up(pack.length(items)) == self.common_length
         row = pack.lay_out(items, self.step if common else self.multiple)
@@ -352,7 +332,7 @@ class _Padded(_Job):
         groups = pack.plan_batches([self.tokens(i) for i in which], budget)
         return [[which[i] for i in group] for group in groups]
 
-    def run(self, group: list[int], budget: int) -> int:
+    def run(self, group: list[int]) -> int:
         group = np.asarray(group)
         lengths = np.asarray([self.tokens(i) for i in group])
         width = lengths.max()

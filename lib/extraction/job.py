@@ -57,21 +57,11 @@ class NothingToScoreError(DataError):
 
 @dataclass(frozen=True)
 class Encoded:
-    """Those of some items that the model can score.
-
-    Attributes
-    ----------
-    items
-        Their tokens.
-    places
-        Of each of them among all of the job's items.
-    unscored
-        Ids of the others, by reason.
-    """
+    """Those of some items that the model can score."""
 
     items: list  # of ``lib.models.prompt.EncodedItem``
-    places: list[int]
-    unscored: dict[str, list[str]]
+    places: list[int]  # of each of them among all of the job's items
+    unscored: dict[str, list[str]]  # ids of the others, by reason
 
     @property
     def counts(self) -> list[int]:
@@ -115,9 +105,10 @@ class Job:
         return np.bincount(self.items.item_of_response, minlength=len(self.items))
 
     @cached_property
-    def _texts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of all responses, and where each item's begin."""
-        return self.items.responses["text"].to_numpy(), np.cumsum([0, *self._counts])
+    def _texts(self) -> list[np.ndarray]:
+        """Of each item's responses."""
+        texts = self.items.responses["text"].to_numpy()
+        return np.split(texts, np.cumsum(self._counts)[:-1])
 
     def encode(self, number: int) -> Encoded:
         """Tokens of a shard's items, without those that can't be scored."""
@@ -126,11 +117,8 @@ class Job:
         if number in self.ahead:
             return self.ahead[number]
         shard = self.shards[number]
-        texts, first = self._texts
-        found = self.model.format.encode_many(
-            self.items.prompts["prompt"].iloc[shard],
-            (texts[first[i] : first[i + 1]] for i in range(shard.start, shard.stop)),
-        )
+        prompts = self.items.prompts["prompt"].iloc[shard]
+        found = self.model.format.encode_many(prompts, self._texts[shard])
         encoded = Encoded([], [], {})
         for i, item in enumerate(found, shard.start):
             reason = REFUSED if isinstance(item, RenderError) else unfit(self.model, item)
@@ -175,12 +163,11 @@ class Job:
     def decide(self) -> dict[str, str]:
         """How it is computed; asked for a new store only."""
         kernel, fallback = self._kernel() if self.manifest["packing"] == "trees" else ("", "")
-        if kernel:
-            decided = {"packing": "trees", "attention": kernel}
-        else:
-            used = self.model.backbone.config._attn_implementation
-            decided = {"packing": "padded", "attention": used}
-        return decided | ({"fallback": fallback} if fallback else {})
+        return {
+            "packing": "trees" if kernel else "padded",
+            "attention": kernel or self.model.backbone.config._attn_implementation,
+            **({"fallback": fallback} if fallback else {}),
+        }
 
     def _kernel(self) -> tuple[str, str]:
         """The kernel for trees, none where they don't suit, and why not the fastest way."""

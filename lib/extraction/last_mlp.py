@@ -20,15 +20,7 @@ from lib.extraction.attention import to_device
 
 @contextlib.contextmanager
 def reading(backbone: torch.nn.Module, tokens: np.ndarray) -> Iterator[None]:
-    """Inside, states after the final norm are right at these tokens, and need not be elsewhere.
-
-    Parameters
-    ----------
-    backbone
-        Called inside, with rows of one sequence.
-    tokens
-        Positions that are read, shape (reads,).
-    """
+    """Inside, states after the final norm are right at these tokens, and need not be elsewhere."""
     mlp = getattr(next(iter(getattr(backbone, "layers", ())[-1:]), None), "mlp", None)
     if not isinstance(mlp, torch.nn.Module):
         yield

@@ -21,20 +21,14 @@ from xarray.core import indexing
 class Piece:
     """Consecutive rows of an array, in one file.
 
-    Attributes
-    ----------
-    path, name
-        The file and its tensor.
-    rows
-        How many rows the piece stands for.
-    kept
-        Which of them the file holds, ascending; ``None`` for all. The others are NaN.
+    Of its ``rows`` the tensor holds those that are ``kept``, ascending, or all; the others
+    are NaN.
     """
 
     path: Path
     name: str
     rows: int
-    kept: np.ndarray | None = None
+    kept: np.ndarray | None
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Rows ``start:stop``, float32."""
@@ -53,13 +47,20 @@ class Piece:
         return whole
 
 
+def piece(path: Path, name: str, rows: int) -> Piece:
+    """The piece that a run on disk holds of a variable."""
+    with safe_open(path, framework="numpy") as file:
+        sampled = f"{name}.rows" in file.keys()  # noqa: SIM118
+        return Piece(path, name, rows, file.get_tensor(f"{name}.rows") if sampled else None)
+
+
 class _OnDisk(BackendArray):
     """Pieces as one array, for xarray."""
 
-    def __init__(self, pieces: Sequence[Piece], shape: tuple[int, ...]):
-        self.pieces, self.shape = pieces, shape
-        self.dtype = np.dtype(np.float32)
-        self.starts = np.cumsum([0, *(piece.rows for piece in pieces)])[:-1].tolist()
+    def __init__(self, pieces: Sequence[Piece], of_a_row: tuple[int, ...]):
+        self.pieces, self.dtype = pieces, np.dtype(np.float32)
+        self.starts = np.cumsum([0, *(piece.rows for piece in pieces)]).tolist()
+        self.shape = (self.starts[-1], *of_a_row)
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
         basic = indexing.IndexingSupport.BASIC
@@ -67,31 +68,18 @@ class _OnDisk(BackendArray):
 
     def _rows(self, key: tuple) -> np.ndarray:
         first, *rest = key
-        single = not isinstance(first, slice)
-        wanted = range(self.shape[0])[first] if not single else range(first, first + 1)
-        low, high = (min(wanted), max(wanted) + 1) if wanted else (0, 0)
-        parts = [
-            piece.read(max(low, start) - start, min(high, start + piece.rows) - start)
-            for piece, start in zip(self.pieces, self.starts, strict=True)
-            if start < high and start + piece.rows > low
-        ]
-        rows = np.concatenate(parts) if parts else np.empty((0, *self.shape[1:]), np.float32)
-        rows = rows[np.asarray(wanted, np.int64) - low]
-        rows = rows[0] if single else rows
-        return rows[(*([] if single else [slice(None)]), *rest)]
+        wanted = np.arange(self.shape[0])[first]
+        low, high = (wanted.min(), wanted.max() + 1) if wanted.size else (0, 0)
+        rows = np.empty((high - low, *self.shape[1:]), np.float32)
+        for piece, start in zip(self.pieces, self.starts, strict=False):
+            begin, end = max(low, start), min(high, start + piece.rows)
+            if begin < end:
+                rows[begin - low : end - low] = piece.read(begin - start, end - start)
+        return rows[wanted - low][(slice(None),) * wanted.ndim + tuple(rest)]
 
 
-def variable(dims: Sequence[str], pieces: Sequence[Piece], shape: tuple[int, ...]) -> xr.Variable:
-    """A float32 variable that reads its pieces when it is indexed.
-
-    Parameters
-    ----------
-    dims
-        Names of the dimensions.
-    pieces
-        In order along the first of them.
-    shape
-        Of all together.
-    """
-    data = indexing.LazilyIndexedArray(_OnDisk(pieces, tuple(shape)))
-    return xr.Variable(dims, data)
+def variable(
+    dims: Sequence[str], pieces: Sequence[Piece], of_a_row: tuple[int, ...]
+) -> xr.Variable:
+    """A float32 variable that reads its pieces, in order along the first dim, when indexed."""
+    return xr.Variable(dims, indexing.LazilyIndexedArray(_OnDisk(pieces, of_a_row)))

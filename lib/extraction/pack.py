@@ -40,25 +40,17 @@ class Chain:
 class Row:
     """Several items laid out in one sequence.
 
-    Attributes
-    ----------
-    tokens
-        Ids, positions, and the last token of the row that sees this one: shape (3, length),
-        int64. Who sees a token lies between it and that one without a gap.
-    numbers
-        Item and branch of each token, shape (2, length). Item 0 is the root and branch 0 a
-        prompt. Padding, if any, is one more item at the end.
-    chains
-        The same tree as spans, which together cover the row without its padding.
-    read_at, gate_at
-        Where each response's state, and each item's gate state, is read.
+    ``tokens`` holds ids, positions, and the last token of the row that sees this one, shape
+    (3, length), int64: who sees a token lies between it and that one without a gap.
+    ``numbers`` holds item and branch of each token, shape (2, length): item 0 is the root,
+    branch 0 a prompt, and padding, if any, one more item at the end.
     """
 
     tokens: np.ndarray
     numbers: np.ndarray
-    chains: Sequence[Chain]
-    read_at: np.ndarray
-    gate_at: np.ndarray
+    chains: Sequence[Chain]  # the same tree as spans, which cover the row without its padding
+    read_at: np.ndarray  # where each response's state is read
+    gate_at: np.ndarray  # and each item's gate state
 
     def __len__(self) -> int:
         return self.tokens.shape[1]

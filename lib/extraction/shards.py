@@ -35,20 +35,6 @@ class Shard:
     tensors: dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class States:
-    """All that was encoded, and its states.
-
-    ``halved`` is the budget that memory had room for, if it was cut.
-    """
-
-    encoded: list[Encoded]
-    hidden: np.ndarray
-    gate_hidden: np.ndarray
-    taps: dict[str, np.ndarray]
-    halved: int | None
-
-
 class Budget:
     """Tokens a row: as asked, until memory is short."""
 
@@ -62,7 +48,7 @@ class Budget:
         if found < self.now:
             warnings.warn(
                 f"out of memory: going on with {found} tokens a row instead of {self.now}",
-                stacklevel=9,  # who called extract
+                stacklevel=8,  # who called extract
             )
             self.now = found
 
@@ -70,23 +56,6 @@ class Budget:
     def halved(self) -> int | None:
         """What it was cut to, if it was."""
         return self.now if self.now < self.asked else None
-
-
-def collect(job: Job, store, budget: int | None, progress: bool | None) -> States:
-    """States of all items, kept in an open store; budget and progress as ``extract`` has them."""
-    size = Budget(job, budget)
-    found = list(computed(job, store, range(len(job.shards)), size, progress))
-
-    def whole(name: str) -> np.ndarray:
-        return np.concatenate([shard.tensors[name] for shard in found if shard.encoded.items])
-
-    return States(
-        [shard.encoded for shard in found],
-        whole("hidden"),
-        whole("gate_hidden"),
-        {tap.name: whole(tap.name) for tap in job.taps},
-        size.halved,
-    )
 
 
 def computed(job: Job, store, numbers: Iterable[int], budget: Budget, progress) -> Iterator[Shard]:
@@ -130,17 +99,15 @@ class _Shards:
         """Read a shard, or have the device start on it; what waits for its tensors."""
         encoded = self.job.encode(number)
         responses = sum(encoded.counts)
-        kept = self.store.read(
-            number,
-            {"hidden": responses, "gate_hidden": len(encoded.items)}
-            | {tap.name: responses for tap in self.job.taps},
-        )
+        lengths = {"hidden": responses, "gate_hidden": len(encoded.items)}
+        lengths |= {tap.name: responses for tap in self.job.taps}
+        kept = self.store.read(number, lengths)
         if kept is not None:
             advance(self.n_items(number))
             return lambda: Shard(encoded, kept)
         advance(self.n_items(number) - len(encoded.items))
         if not encoded.items:
-            write(number, self._nothing())
+            write(number, {name: np.zeros((0, 0), np.float32) for name in lengths})
             return lambda: Shard(encoded, {})
         under_way = self._start(encoded, advance)
 
@@ -155,11 +122,6 @@ class _Shards:
             return finish
         finished = finish()
         return lambda: finished
-
-    def _nothing(self) -> dict[str, np.ndarray]:
-        """Of a shard none of whose items can be scored."""
-        names = ["hidden", "gate_hidden", *(tap.name for tap in self.job.taps)]
-        return {name: np.zeros((0, 0), np.float32) for name in names}
 
     def _start(self, encoded: Encoded, advance):
         from lib.extraction import attention
@@ -206,10 +168,8 @@ def _operations(job: Job) -> float:
 
 
 def _finite(tensors, ids, counts) -> None:
-    owners = {
-        "item": np.arange(len(ids)),
-        "response": np.repeat(np.arange(len(ids)), counts),
-    }
+    items = np.arange(len(ids))
+    owners = {"item": items, "response": np.repeat(items, counts)}
     for name, values in tensors.items():
         bad = np.flatnonzero(~np.isfinite(values).all(axis=tuple(range(1, values.ndim))))
         if len(bad):

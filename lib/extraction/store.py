@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
 from lib.atomic import replacing
 from lib.errors import StoreError
-from lib.extraction import sealed
+from lib.extraction import folders, sealed
 
 MANIFEST = "manifest.json"
 DECIDED = "decided"
@@ -41,6 +40,7 @@ SHARD = re.compile(r"\d{5,}\.safetensors")
 PARTIAL = re.compile(
     r"(\d{5,}(\.safetensors)?|manifest(\.json)?)\.partial-\d+(-[0-9a-f]{8})?|\.tmp[A-Za-z0-9]{6}"
 )
+OURS = re.compile(rf"\{LOCK}|{PART_LOCK.pattern}|{PARTIAL.pattern}")  # in a store not yet begun
 
 
 def shard_responses(device: str) -> int:
@@ -61,12 +61,7 @@ def plan(responses_per_item: Sequence[int], size: int = SHARD_RESPONSES) -> list
 def parts(lengths: Sequence[int], workers: int) -> list[list[int]]:
     """Shards of each worker, ascending: the largest first, each to who has least to do.
 
-    Parameters
-    ----------
-    lengths
-        Of each shard: tokens, or characters.
-    workers
-        How many share them.
+    ``lengths`` are of the shards: tokens, or characters.
     """
     mine: list[list[int]] = [[] for _ in range(workers)]
     load = np.zeros(workers, np.int64)
@@ -81,13 +76,8 @@ def parts(lengths: Sequence[int], workers: int) -> list[list[int]]:
 class Store:
     """An open store.
 
-    Attributes
-    ----------
-    folder
-        Where it lies.
-    manifest
-        Plain JSON that identifies its content, and under ``"decided"`` what was found out
-        when it was started.
+    Its manifest is plain JSON that identifies its content, and under ``"decided"`` what was
+    found out when it was started.
     """
 
     folder: Path
@@ -114,13 +104,7 @@ class Store:
         return tensors if whole else None
 
     def write(self, shard: int, tensors: Mapping[str, np.ndarray]) -> None:
-        """Write a shard by rename.
-
-        Raises
-        ------
-        StoreError
-            When the disk is full or can't be written.
-        """
+        """Write a shard by rename; a disk that has no room for it is a ``StoreError``."""
         target = self.path(shard)
         try:
             with replacing(target) as partial:
@@ -137,28 +121,16 @@ class Store:
 def adopt(folder: str | Path, store: Store, shards: int) -> int:
     """Copy into a store what another store of the same content has and it lacks.
 
-    Parameters
-    ----------
-    folder
-        Of the other store; damaged shards in it are passed over.
-    store
-        Where they go.
-    shards
-        How many there are in all.
-
-    Returns
-    -------
-    int
-        How many were copied.
+    Damaged shards of the other are passed over. Gives the number of those copied, of
+    ``shards`` in all.
 
     Raises
     ------
     StoreError
         When the other is no store, or one of something else, naming what differs.
     """
-    path = Path(folder) / MANIFEST
     own = {key: value for key, value in store.manifest.items() if key != DECIDED}
-    decided = _decided(path, own)
+    decided = _decided(Path(folder) / MANIFEST, own)
     if decided != store.manifest[DECIDED]:
         raise StoreError(
             f"parts of one run, computed in one way, in {folder} and {store.folder}",
@@ -216,41 +188,27 @@ def open_store(
             if PARTIAL.fullmatch(partial.name) and partial.is_file():
                 partial.unlink()
     except OSError as error:
-        raise _unwritable(folder, error) from None
+        raise folders.unwritable(folder, error) from None
     if not path.exists():
         text = json.dumps({**manifest, DECIDED: dict(decide())}, indent=1, sort_keys=True) + "\n"
         decided = json.loads(text)[DECIDED]  # as it will be read again, order included
-        try:
-            with replacing(path) as partial:
-                partial.write_text(text)
-        except OSError as error:
-            raise StoreError(
-                f"room to write {path}", str(error), "Free some disk, or name another folder."
-            ) from None
+        folders.write(path, text)
     return Store(folder, {**manifest, DECIDED: decided})
 
 
 def _refuse_foreign(folder: Path) -> None:
     """An error for a folder that has things in it and is no store."""
-    names = sorted(path.name for path in folder.iterdir())
-    if MANIFEST in names:
-        return
-    others = [
-        name
-        for name in names
-        if not (name == LOCK or PART_LOCK.fullmatch(name) or PARTIAL.fullmatch(name))
-    ]
-    if not others:
+    names = {path.name for path in folder.iterdir()}
+    others = [name for name in names if not OURS.fullmatch(name)]
+    if MANIFEST in names or not others:
         return
     if all(SHARD.fullmatch(name) for name in others):
         raise StoreError(
             f"a manifest beside the shards in {folder}", "none", "Name another folder."
         )
-    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    raise StoreError(
+    raise folders.foreign(
         f"a store, or an empty or new folder for one, at {folder}",
-        f"{', '.join(others[:3])}{more} and no {MANIFEST}",
-        "Name another folder; nothing in this one was changed.",
+        f"{folders.listed(others)} and no {MANIFEST}",
     )
 
 
@@ -282,10 +240,6 @@ def _decided(path: Path, manifest: Mapping) -> dict:
     return decided
 
 
-def _unwritable(folder: Path, error: OSError) -> StoreError:
-    return StoreError(f"a folder to write at {folder}", str(error), "Name another folder.")
-
-
 @contextmanager
 def lock(folder: str | Path) -> Iterator[None]:
     """Hold the store for this process alone.
@@ -297,10 +251,10 @@ def lock(folder: str | Path) -> Iterator[None]:
         and has other things in it, or when it can't be written.
     """
     with ExitStack() as held:
-        held.enter_context(_held(Path(folder), LOCK))
+        held.enter_context(folders.held(Path(folder, LOCK), _refuse_foreign))
         for path in sorted(Path(folder).iterdir()):  # nobody enters while the first is held
             if PART_LOCK.fullmatch(path.name):
-                held.enter_context(_held(Path(folder), path.name))
+                held.enter_context(folders.held(path, _refuse_foreign))
         yield
 
 
@@ -311,49 +265,23 @@ def opened(
     decide: Callable[[], Mapping] = dict,
     part: tuple[int, int] | None = None,
 ) -> Iterator[Store]:
-    """A store, locked and open: for this process alone, or for one worker of several.
+    """A store as ``open_store`` gives it, locked for this process or for one worker of several.
 
-    Parameters
-    ----------
-    folder, manifest, decide
-        As for ``open_store``.
-    part
-        Which worker of how many, from 0. Workers enter one after another, so that one
-        decides for all, and then write side by side.
+    ``part`` says which worker of how many, from 0. Workers enter one after another, so that
+    one decides for all, and then write side by side.
 
     Raises
     ------
     StoreError
         As ``lock`` and ``open_store``. A worker waits for others to enter, ten minutes at most.
     """
-    folder = Path(folder)
-    if part is None:
-        with lock(folder):
-            yield open_store(folder, manifest, decide)
-        return
     with ExitStack() as held:
-        with _held(folder, LOCK, ENTERING_S):
-            held.enter_context(_held(folder, f"{LOCK}-{part[0]}-of-{part[1]}"))
-            store = open_store(folder, manifest, decide, tidy=False)
+        if part is None:
+            held.enter_context(lock(folder))
+            store = open_store(folder, manifest, decide)
+        else:
+            own = Path(folder, f"{LOCK}-{part[0]}-of-{part[1]}")
+            with folders.held(Path(folder, LOCK), _refuse_foreign, ENTERING_S):
+                held.enter_context(folders.held(own, _refuse_foreign))
+                store = open_store(folder, manifest, decide, tidy=False)
         yield store
-
-
-@contextmanager
-def _held(folder: Path, name: str, timeout: float = 0) -> Iterator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _refuse_foreign(folder)
-        held = FileLock(folder / name)
-        held.acquire(timeout=timeout)
-    except Timeout:
-        raise StoreError(
-            f"a store that no other process is writing ({folder})",
-            "one in use",
-            "Wait for the other process, or name another folder.",
-        ) from None
-    except OSError as error:
-        raise _unwritable(folder, error) from None
-    try:
-        yield
-    finally:
-        held.release()

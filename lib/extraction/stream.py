@@ -17,25 +17,24 @@ import hashlib
 import json
 import re
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from safetensors import safe_open
 
 from lib import documents
 from lib import run as runs
-from lib.atomic import replacing
 from lib.data.items import Items
 from lib.errors import DataError, StoreError
-from lib.extraction import disk, lazy
+from lib.extraction import disk, folders, lazy, scoring
 from lib.extraction.job import NothingToScoreError
 
 INDEX = "parts.json"
 JOINED = ("extraction", "versions", "about")
+LOCK = ".stream.lock"
 PART = "part-{:05d}"
 NOTE = {"items": int, "responses": int, "dropped": dict[str, int]}
 OURS = re.compile(r"part-\d{5,}(\.json|\.states)?|parts\.json|\.stream\.lock|\.?part.*\.partial-.*")
@@ -72,46 +71,29 @@ def extract_stream(
     DataError
         When there is nothing to score.
     """
-    from filelock import FileLock, Timeout
-
     folder = Path(folder)
     disk.check_states(states)
-    _refuse_foreign(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"a folder to write at {folder}", str(error), "Name another folder."
-        ) from None
-    try:
-        with FileLock(folder / ".stream.lock", timeout=0):
-            for left in folder.glob("part*.partial-*"):  # of a killed process
-                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
-            notes = [
-                _part(model, items, folder, number, states, options)
-                for number, items in enumerate(pieces)
-            ]
-            if (folder / f"{PART.format(len(notes))}.json").exists():
-                raise StoreError(
-                    f"parts of this stream alone in {folder}",
-                    f"more than its {len(notes)}",
-                    "Name another folder, or delete this one.",
-                )
-            if not any(note["items"] for note in notes):
-                raise DataError("an item to score", "none in any piece", "Choose other data.")
-            _write(folder / INDEX, {"format": disk.FORMAT, "parts": len(notes)})
-    except Timeout:
-        raise StoreError(
-            f"a folder that no other process is writing ({folder})",
-            "one in use",
-            "Wait for the other process, or name another folder.",
-        ) from None
+    with folders.held(folder / LOCK, _refuse_foreign):
+        for left in folder.glob("part*.partial-*"):  # of a killed process
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
+        notes = [
+            _part(model, items, folder, number, states, options)
+            for number, items in enumerate(pieces)
+        ]
+        if (folder / f"{PART.format(len(notes))}.json").exists():
+            raise StoreError(
+                f"parts of this stream alone in {folder}",
+                f"more than its {len(notes)}",
+                "Name another folder, or delete this one.",
+            )
+        if not any(note["items"] for note in notes):
+            raise DataError("an item to score", "none in any piece", "Choose other data.")
+        _write(folder / INDEX, {"format": disk.FORMAT, "parts": len(notes)})
     return folder
 
 
 def _part(model, items: Items, folder: Path, number: int, states, options) -> dict[str, Any]:
     """Extract one piece, unless it is there; what it was made from and what came of it."""
-    from lib import extraction
     from lib.models.identity import versions
 
     name = PART.format(number)
@@ -131,18 +113,17 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
     path, scratch = folder / f"{name}.json", folder / f"{name}.states"
     if path.exists():
         note = _note(path)
-        if {key: note.get(key) for key in made} != made:
-            differ = ", ".join(key for key in made if note.get(key) != made[key])
+        if differ := [key for key in made if note.get(key) != made[key]]:
             raise StoreError(
                 f"parts of this stream and model in {folder}",
-                f"{name} with another {differ}",
+                f"{name} with another {', '.join(differ)}",
                 "Name another folder, or delete this one.",
             )
         if not note["items"] or (folder / name / disk.JSON).is_file():
             shutil.rmtree(scratch, ignore_errors=True)
             return note
     try:
-        run = extraction.extract(model, items, store=scratch, **options)
+        run = scoring.extract(model, items, store=scratch, **options)
         disk.save_run(run, folder / name, states=states, seed=number)
         scored, dropped = run.sizes["item"], run.attrs["dropped"]
         unscored = run.attrs["unscored"]
@@ -156,11 +137,7 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
 
 
 def _write(path: Path, document: dict) -> None:
-    try:
-        with replacing(path) as partial:
-            partial.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
-    except OSError as error:
-        raise StoreError(f"room to write {path}", str(error), "Free some disk.") from None
+    folders.write(path, json.dumps(document, indent=1, sort_keys=True) + "\n")
 
 
 def _note(path: Path, fields: Mapping[str, Any] = NOTE) -> dict[str, Any]:
@@ -175,17 +152,12 @@ def _note(path: Path, fields: Mapping[str, Any] = NOTE) -> dict[str, Any]:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    found = ""
-    if folder.exists() and not folder.is_dir():
-        found = "a file"
-    elif folder.is_dir():
-        others = [path.name for path in folder.iterdir() if not OURS.fullmatch(path.name)]
-        found = ", ".join(sorted(others)[:3])
-    if found:
-        raise StoreError(
+    """An error for a folder that holds other things than parts of a stream."""
+    others = [path.name for path in folder.iterdir() if not OURS.fullmatch(path.name)]
+    if others:
+        raise folders.foreign(
             f"a new folder, an empty one, or one of this stream, at {folder}",
-            found,
-            "Name another folder; nothing in this one was changed.",
+            folders.listed(others),
         )
 
 
@@ -206,17 +178,15 @@ def load(folder: str | Path) -> xr.Dataset:
     """
     folder = Path(folder).resolve()  # what is read later is found from anywhere
     count = _note(folder / INDEX, {"parts": int})["parts"]
-    small: dict[str, list[np.ndarray]] = {}
-    pieces: dict[str, list[lazy.Piece]] = {}
-    attrs: list[dict] = []
-    dropped: Counter = Counter()
-    unscored: list[dict[str, list[str]]] = []
-    known = True  # do all parts name them?
+    if count < 1:
+        raise StoreError(f"a number of parts in {folder / INDEX}", f"{count!r}", "Extract again.")
+    held: dict[str, list] = defaultdict(list)  # by variable, of each part: values, or a piece
+    notes, attrs, dropped = [], [], Counter()
     rows = items = 0
-    for path, note in _parts(folder, count):
+    for path in (folder / PART.format(number) for number in range(count)):
+        note = _note(path.with_suffix(".json"))
+        notes.append(note)
         dropped.update(note["dropped"])
-        known &= "unscored" in note
-        unscored.append(note.get("unscored", {}))
         if note["items"]:
             run = disk.load(path)
             _check_counts(note, run, path)
@@ -225,28 +195,24 @@ def load(folder: str | Path) -> xr.Dataset:
             shift = {"response": rows, "better": rows, "worse": rows, "item_of_response": items}
             for name in run.variables:
                 if name in ON_DISK:
-                    pieces.setdefault(name, []).append(_piece(path, name, len(run[name])))
+                    held[name].append(lazy.piece(path / disk.TENSORS, name, len(run[name])))
                 else:
                     values = run[name].values
-                    small.setdefault(name, []).append(
-                        values + shift[name] if name in shift else values
-                    )
+                    held[name].append(values + shift[name] if name in shift else values)
             items += run.sizes["item"]
             like = run.isel(response=slice(0), item=slice(0)).copy(deep=True)
             del run  # before the next is in memory
         rows += note["responses"]
-    left_out = {
+    about = {
+        **attrs[0],
+        **{key: runs.joined([a[key] for a in attrs]) for key in JOINED},
+        "items": hashlib.sha256("".join(a["items"] for a in attrs).encode()).hexdigest()[:16],
         "dropped": dict(dropped),
-        **({"unscored": runs.by_reason(unscored)} if known else {}),
+        "missing": sorted({name for a in attrs for name in a["missing"]}),
     }
-    return runs.check(_whole(small, pieces, like, attrs, left_out))
-
-
-def _parts(folder: Path, count: int) -> Iterator[tuple[Path, dict[str, Any]]]:
-    if count < 1:
-        raise StoreError(f"a number of parts in {folder / INDEX}", f"{count!r}", "Extract again.")
-    for number in range(count):
-        yield folder / PART.format(number), _note(folder / f"{PART.format(number)}.json")
+    if all("unscored" in note for note in notes):  # else these would be a part of them
+        about["unscored"] = runs.by_reason(note["unscored"] for note in notes)
+    return runs.check(_whole(held, like, about))
 
 
 def _check_counts(note: Mapping[str, Any], run: xr.Dataset, path: Path) -> None:
@@ -260,31 +226,14 @@ def _check_counts(note: Mapping[str, Any], run: xr.Dataset, path: Path) -> None:
         )
 
 
-def _piece(path: Path, name: str, rows: int) -> lazy.Piece:
-    tensors = path / disk.TENSORS
-    kept = None
-    with safe_open(tensors, framework="numpy") as file:
-        if f"{name}.rows" in file.keys():  # noqa: SIM118
-            kept = file.get_tensor(f"{name}.rows")
-    return lazy.Piece(tensors, name, rows, kept)
-
-
-def _whole(small, pieces, like: xr.Dataset, attrs: list[dict], left_out: dict) -> xr.Dataset:
-    variables: dict[str, Any] = {}
-    for name, parts in small.items():
+def _whole(held: Mapping[str, list], like: xr.Dataset, attrs: dict) -> xr.Dataset:
+    variables = {}
+    for name, parts in held.items():
         dims = like[name].dims
-        same = dims and dims[0] in ("head", "feature", "layer", "neuron")
-        variables[name] = (dims, parts[0] if same else np.concatenate(parts))
-    for name, parts in pieces.items():
-        shape = (sum(piece.rows for piece in parts), *like[name].shape[1:])
-        variables[name] = lazy.variable(like[name].dims, parts, shape)
+        if name in ON_DISK:
+            variables[name] = lazy.variable(dims, parts, like[name].shape[1:])
+        else:
+            same = dims[0] in ("head", "feature", "layer", "neuron")
+            variables[name] = (dims, parts[0] if same else np.concatenate(parts))
     coords = {name: variables.pop(name) for name in list(variables) if name in like.coords}
-    digest = hashlib.sha256("".join(a["items"] for a in attrs).encode()).hexdigest()[:16]
-    about = {
-        **attrs[0],
-        **{key: runs.joined([a[key] for a in attrs]) for key in JOINED},
-        "items": digest,
-        **left_out,
-        "missing": sorted({name for a in attrs for name in a["missing"]}),
-    }
-    return xr.Dataset(variables, coords, about)
+    return xr.Dataset(variables, coords, attrs)

@@ -27,6 +27,7 @@ can, to ``forward``.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -46,17 +47,9 @@ ACTIVATIONS = ("act_fn", "act", "activation_fn")  # and their ``mlp`` its activa
 class Places:
     """Where the responses of a row or batch lie among its tokens, batches flattened.
 
-    Arrays of integers, on the host or on a device.
-
-    Attributes
-    ----------
-    last
-        Position of each response's last token, shape (responses,).
-    pieces
-        Lengths of the consecutive pieces that make up all tokens, padding included, some
-        of them 0; shape (pieces,).
-    parts
-        The pieces that each response consists of, shape (responses, parts).
+    Arrays of integers, on the host or on a device: the position of each response's ``last``
+    token; lengths of the consecutive ``pieces`` that make up all tokens, padding included,
+    some of them 0; and the ``parts`` of them that each response has, (responses, parts).
     """
 
     last: np.ndarray | torch.Tensor
@@ -247,27 +240,24 @@ class Listener:
             for name, states in heard.items()
         }
 
-    def hooks(self) -> list[RemovableHandle]:
+    def hooks(self) -> Iterator[RemovableHandle]:
         """Listen from now on, until they are removed."""
-        return [
-            self._hook(tap, place, port)
-            for tap in self._taps
-            for place, port in enumerate(self._ports[tap.name])
-        ]
-
-    def _hook(self, tap: Tap, place: int, port: Port) -> RemovableHandle:
-        if port.given:
-            return port.module.register_forward_pre_hook(
-                lambda module, args, kwargs: self._hear(
-                    tap, place, module, args[0] if args else kwargs["hidden_states"]
-                ),
-                with_kwargs=True,
-            )
-        return port.module.register_forward_hook(
-            lambda module, args, output: self._hear(
-                tap, place, module, output[0] if isinstance(output, tuple) else output
-            )
-        )
+        for tap in self._taps:
+            for place, port in enumerate(self._ports[tap.name]):
+                hear = functools.partial(self._hear, tap, place)
+                if port.given:
+                    yield port.module.register_forward_pre_hook(
+                        lambda module, args, kwargs, hear=hear: hear(
+                            module, args[0] if args else kwargs["hidden_states"]
+                        ),
+                        with_kwargs=True,
+                    )
+                else:
+                    yield port.module.register_forward_hook(
+                        lambda module, args, output, hear=hear: hear(
+                            module, output[0] if isinstance(output, tuple) else output
+                        )
+                    )
 
     def _hear(self, tap: Tap, place: int, module: torch.nn.Module, states: torch.Tensor) -> None:
         host = self._places[None]
@@ -288,16 +278,9 @@ def listening(backbone: torch.nn.Module, taps: Sequence[Tap]) -> Iterator[Listen
     """Inside, a listener hears the backbone; its hooks are gone after.
 
     Each row is computed between the listener's ``begin`` and ``end``.
-
-    Raises
-    ------
-    ModelError
-        When the backbone doesn't have what a tap listens to.
     """
     listener = Listener(backbone, taps)
-    hooks = listener.hooks()
-    try:
+    with contextlib.ExitStack() as hooks:
+        for hook in listener.hooks():
+            hooks.callback(hook.remove)
         yield listener
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -14,7 +14,7 @@ import xarray as xr
 
 from lib.data.items import Items
 from lib.errors import StoreError
-from lib.extraction import disk
+from lib.extraction import disk, scoring
 from lib.models import identity
 from lib.models.prompt import RenderError
 
@@ -48,7 +48,6 @@ def verify(
     StoreError
         When texts, heads, numbers of tokens or scores are others, naming which.
     """
-    from lib.extraction import extract
 
     def differ(what: str, found: str) -> StoreError:
         of = f"{run.attrs['model']} on {run.attrs['dataset']}"
@@ -78,9 +77,9 @@ def verify(
     rng = np.random.default_rng(seed)
     sample = np.sort(rng.permutation(shorter)[:n])
     with tempfile.TemporaryDirectory() as folder:
-        again = extract(model, kept.select(sample), store=folder, held_out=False, progress=False)[
-            "score"
-        ].values
+        again = scoring.extract(
+            model, kept.select(sample), store=folder, held_out=False, progress=False
+        )["score"].values
     scores = run["score"].values
     before = scores[np.isin(owner, sample)]
     spread = scores.std(axis=0)
@@ -94,15 +93,7 @@ def verify(
 
 
 def stamp(folder: str | Path, run: xr.Dataset, model, found: dict[str, int | float]) -> None:
-    """Write into a run on disk which model it was found to be of; its tensors stay.
-
-    Parameters
-    ----------
-    folder
-        Of the run, as ``save_run`` writes it.
-    run, model, found
-        As given to ``verify``, and what that returned.
-    """
+    """Write into a run on disk which model ``verify`` found it to be of; its tensors stay."""
     verified = {
         "items": found["items"],
         "responses": found["responses"],

@@ -18,18 +18,10 @@ NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 @dataclass(frozen=True)
 class World:
-    """A process among those of its launcher.
+    """A process among those of its launcher."""
 
-    Attributes
-    ----------
-    rank, size
-        Which process of how many, over all hosts.
-    local
-        Which process of its host.
-    """
-
-    rank: int
-    local: int
+    rank: int  # of ``size``, over all hosts
+    local: int  # on its host
     size: int
 
     @property

@@ -88,10 +88,10 @@ def test_states_of_a_sample_are_those_and_the_rest_is_missing(tiny_model, file, 
 
 
 def test_a_killed_stream_goes_on_where_it_stopped(tiny_model, file, tmp_path, monkeypatch):
-    from lib import extraction
+    from lib.extraction import scoring
 
     whole = load_run(extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "whole"))
-    calls, original = [], extraction.extract
+    calls, original = [], scoring.extract
 
     def counted(*args, **options):
         calls.append(1)
@@ -99,7 +99,7 @@ def test_a_killed_stream_goes_on_where_it_stopped(tiny_model, file, tmp_path, mo
             raise KeyboardInterrupt
         return original(*args, **options)
 
-    monkeypatch.setattr(extraction, "extract", counted)
+    monkeypatch.setattr(scoring, "extract", counted)
     with pytest.raises(KeyboardInterrupt):
         extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "s")
     with pytest.raises(StoreError):
