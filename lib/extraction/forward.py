@@ -26,6 +26,7 @@ from lib.extraction import attention, last_mlp, pack
 from lib.extraction import taps as tapping
 from lib.models.prompt import EncodedItem
 
+HIDDEN, GATES = "hidden", "gate_hidden"
 PACKINGS = ("trees", "padded")
 CPU_BUDGET = 1024
 GPU_BUDGET = 16384
@@ -90,14 +91,10 @@ class UnderWay:
         """Wait for them."""
         for arrival in self._arrivals:
             arrival.synchronize()
-        job = self._job
-        return States(
-            job.hidden.numpy()[self._place],
-            job.gates.numpy(),
-            self.budget,
-            job.tokens_computed,
-            {name: read.numpy()[self._place] for name, read in job.tapped.items()},
-        )
+        read = {name: found.numpy() for name, found in self._job.read.items()}
+        gates = read.pop(GATES)
+        taps = {name: found[self._place] for name, found in read.items()}
+        return States(taps.pop(HIDDEN), gates, self.budget, self._job.tokens_computed, taps)
 
 
 def start(
@@ -155,11 +152,8 @@ def start(
         job = _Trees(backbone, reduced, kernel, compiled and not wanted, bool(wanted))
     else:
         job = _Padded(backbone, reduced, padding_side, pad_id)
-    with (
-        torch.inference_mode(),
-        job.ready(),
-        tapping.listening(backbone, wanted) as job.listener,
-    ):
+    listening = tapping.listening(backbone, wanted)
+    with torch.inference_mode(), job.ready, listening as job.listener:
         budget = _every(job, budget, on_step)
     # Equal responses were computed once: where the state of each of them is.
     first = np.cumsum([0, *(len(item.sequences) for item in reduced)])
@@ -240,38 +234,34 @@ class _Job:
 
     listener: tapping.Listener
 
-    def __init__(self):
-        self.hidden, self.gates = _Read(), _Read()
-        self.tapped: dict[str, _Read] = defaultdict(_Read)
+    def __init__(self, backbone: torch.nn.Module, ready: contextlib.AbstractContextManager):
+        self.backbone, self.ready = backbone, ready
+        self.read: dict[str, _Read] = defaultdict(_Read)
         self.devices: set[torch.device] = set()
         self.tokens_computed = 0
 
     def keep(self, tokens: int, responses, hidden, items, gates) -> None:
         """What was read of one row, and what was heard: all of it or, on an error, nothing."""
-        heard = self.listener.end()
+        found = {name: (responses, states) for name, states in self.listener.end().items()}
         self.tokens_computed += tokens
-        self.devices |= {states.device for states in (hidden, gates, *heard.values())}
-        self.hidden.add(responses, hidden)
-        self.gates.add(items, gates)
-        for name, states in heard.items():
-            self.tapped[name].add(responses, states)
+        found |= {HIDDEN: (responses, hidden), GATES: (items, gates)}
+        for name, (places, states) in found.items():
+            self.devices.add(states.device)
+            self.read[name].add(places, states)
 
 
 class _Trees(_Job):
     """Rows of items."""
 
     def __init__(self, backbone, items, kernel: str, compiled: bool, tapped: bool):
-        super().__init__()
-        self.backbone, self.items, self.kernel = backbone, items, kernel
+        super().__init__(backbone, attention.attending(backbone, kernel))
+        self.items, self.kernel = items, kernel
         self.compiled = compiled and kernel == attention.FLEX
         self.every_token = tapped  # a tap hears what each of them makes
         self.size = len(items)
         self.first = np.cumsum([0, *(len(item.sequences) for item in items)])
         self.step = self.multiple = 1  # divide the commonest length of rows, and any; see plan
         self.common_length = 0  # that length, when several have it
-
-    def ready(self):
-        return attention.attending(self.backbone, self.kernel)
 
     def tokens(self, i: int) -> int:
         return self.items[i].n_tokens
@@ -311,8 +301,8 @@ class _Padded(_Job):
     """Batches of sequences."""
 
     def __init__(self, backbone, items, side: str, pad_id: int):
-        super().__init__()
-        self.backbone, self.side, self.pad_id = backbone, side, pad_id
+        super().__init__(backbone, contextlib.nullcontext())
+        self.side, self.pad_id = side, pad_id
         self.sequences = [ids for item in items for ids in item.sequences]
         counts = [len(item.sequences) for item in items]
         self.size = len(self.sequences)
@@ -321,9 +311,6 @@ class _Padded(_Job):
         self.first = np.cumsum([0, *counts])[:-1]
         self.left = np.asarray(counts)
         self.device = next(backbone.parameters()).device
-
-    def ready(self):
-        return contextlib.nullcontext()
 
     def tokens(self, i: int) -> int:
         return len(self.sequences[i])

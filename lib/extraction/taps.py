@@ -120,15 +120,10 @@ class Port:
 class Tap:
     """Something to keep of a forward pass.
 
-    Attributes
-    ----------
-    name
-        The variable that it fills, with dims (response, port, width).
-    ports
-        From a backbone to where the tap listens, in order; all of one width. Raises a
-        ``ModelError`` for a backbone that doesn't have what is asked for.
-    reduce
-        From a state for each token to one for each response: ``last``, ``mean`` or alike.
+    It fills the variable of its name, with dims (response, port, width). ``ports`` tells of a
+    backbone where the tap listens, in order and all of one width, or raises a ``ModelError``;
+    ``reduce`` makes of a state for each token one for each response: ``last``, ``mean`` or
+    alike.
     """
 
     name: str
