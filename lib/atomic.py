@@ -17,11 +17,6 @@ def replacing(target: str | Path) -> Iterator[Path]:
 
     On an error the target stays as it was, and what was written is removed. A process that
     is killed inside leaves ``NAME.partial-…`` beside the target, named after all of it.
-
-    Parameters
-    ----------
-    target
-        A file, in a folder that is there.
     """
     target = Path(target)
     # Of its own even where processes of several hosts write to one disk.

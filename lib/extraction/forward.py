@@ -117,10 +117,6 @@ def start(
     ----------
     backbone
         A transformer that returns ``last_hidden_state``.
-    items
-        Encoded items, with any number of responses each.
-    packing
-        ``"trees"`` or ``"padded"``.
     budget
         Tokens a row or batch; a larger item gets one to itself. By default 1,024 on CPU
         and 16,384 on GPU. Halved when memory is short, as often as it takes.
@@ -283,13 +279,13 @@ class _Trees(_Job):
         items = [self.items[i] for i in group]
         common = self._up(pack.length(items)) == self.common_length
         row = pack.lay_out(items, self.step if common else self.multiple)
-        fast = attention.compiled_layers(self.backbone) if self.compiled and common else None
         self.listener.begin(tapping.Places.of_row(row))
-        read = np.concatenate([row.read_at, row.gate_at])
-        some = (
-            contextlib.nullcontext() if self.every_token else last_mlp.reading(self.backbone, read)
-        )
-        with fast or contextlib.nullcontext(), some:
+        with contextlib.ExitStack() as ways:
+            if self.compiled and common:
+                ways.enter_context(attention.compiled_layers(self.backbone))
+            if not self.every_token:
+                read = np.concatenate([row.read_at, row.gate_at])
+                ways.enter_context(last_mlp.reading(self.backbone, read))
             states = attention.states(self.backbone, row, self.kernel, common)
         responses = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i in group])
         responses_at, gates_at = (_at(states, at) for at in (row.read_at, row.gate_at))

@@ -91,6 +91,10 @@ class Job:
         """Items of each shard."""
         return stores.plan(self._counts, self.manifest["shard_responses"])
 
+    def n_items(self, number: int) -> int:
+        """Items of a shard, with those that can't be scored."""
+        return self.shards[number].stop - self.shards[number].start
+
     @cached_property
     def n_chars(self) -> list[int]:
         """Characters of each shard's texts, which is about what it costs."""

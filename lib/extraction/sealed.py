@@ -21,13 +21,7 @@ SEAL, CHECKSUM = "seal", "sha256"
 
 
 def save(path: Path, tensors: Mapping[str, np.ndarray], **strings: str) -> None:
-    """Write tensors with their checksum.
-
-    Raises
-    ------
-    OSError, SafetensorError
-        When the file can't be written.
-    """
+    """Write tensors with their checksum, and strings."""
     seal = {CHECKSUM: _digest(tensors, strings), **strings}
     save_file(dict(tensors), path, {SEAL: json.dumps(seal, sort_keys=True)})
     as_others(path)

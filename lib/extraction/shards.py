@@ -61,7 +61,7 @@ class Budget:
 def computed(job: Job, store, numbers: Iterable[int], budget: Budget, progress) -> Iterator[Shard]:
     """The shards with these numbers: read where they are there, else computed."""
     numbers, shards = list(numbers), _Shards(job, store, budget)
-    total = sum(shards.n_items(number) for number in numbers)
+    total = sum(job.n_items(number) for number in numbers)
     with _bar(total, progress) as advance, _behind(store.write) as write:
         yield from _one_ahead(shards.begin(number, advance, write) for number in numbers)
 
@@ -88,12 +88,7 @@ class _Shards:
 
     def __init__(self, job: Job, store, budget: Budget):
         self.job, self.store, self.budget = job, store, budget
-        self.ids = job.items.prompts["item"].to_numpy()
         self.compiled = _operations(job) >= COMPILE_FROM
-
-    def n_items(self, number: int) -> int:
-        shard = self.job.shards[number]
-        return shard.stop - shard.start
 
     def begin(self, number: int, advance, write) -> Callable[[], Shard]:
         """Read a shard, or have the device start on it; what waits for its tensors."""
@@ -103,9 +98,9 @@ class _Shards:
         lengths |= {tap.name: responses for tap in self.job.taps}
         kept = self.store.read(number, lengths)
         if kept is not None:
-            advance(self.n_items(number))
+            advance(self.job.n_items(number))
             return lambda: Shard(encoded, kept)
-        advance(self.n_items(number) - len(encoded.items))
+        advance(self.job.n_items(number) - len(encoded.items))
         if not encoded.items:
             write(number, {name: np.zeros((0, 0), np.float32) for name in lengths})
             return lambda: Shard(encoded, {})
@@ -114,7 +109,7 @@ class _Shards:
         def finish() -> Shard:
             states = under_way.states()
             tensors = {"hidden": states.hidden, "gate_hidden": states.gate_hidden, **states.taps}
-            _finite(tensors, self.ids[encoded.places], encoded.counts)
+            _finite(tensors, self.job, encoded)
             write(number, tensors)
             return Shard(encoded, tensors)
 
@@ -167,16 +162,15 @@ def _operations(job: Job) -> float:
     return 2.0 * weights * tokens * len(job.items)
 
 
-def _finite(tensors, ids, counts) -> None:
-    items = np.arange(len(ids))
-    owners = {"item": items, "response": np.repeat(items, counts)}
+def _finite(tensors: dict[str, np.ndarray], job: Job, encoded: Encoded) -> None:
+    owners = {"item": encoded.places, "response": np.repeat(encoded.places, encoded.counts)}
     for name, values in tensors.items():
         bad = np.flatnonzero(~np.isfinite(values).all(axis=tuple(range(1, values.ndim))))
         if len(bad):
-            owner = owners[SCHEMA[name][0][0]][bad[0]]
+            owner = job.items.prompts["item"].iloc[owners[SCHEMA[name][0][0]][bad[0]]]
             raise ModelError(
                 "finite hidden states",
-                f"NaN or infinity for item {ids[owner]!r} ({len(bad)} in all)",
+                f"NaN or infinity for item {owner!r} ({len(bad)} in all)",
                 "Run in float32, or leave that item out.",
             )
 

@@ -153,20 +153,11 @@ def open_store(
     *,
     tidy: bool = True,
 ) -> Store:
-    """Open a store, or start it; what a killed process half wrote there is removed.
+    """Open a store, or start it where there is none; call it inside ``lock``.
 
-    Call it inside ``lock``.
-
-    Parameters
-    ----------
-    folder
-        Made when it isn't there.
-    manifest
-        Plain JSON that identifies the content.
-    decide
-        Called for a new store only: further plain JSON, kept as ``manifest["decided"]``.
-    tidy
-        Remove what killed processes left. Not while other workers write.
+    The manifest is plain JSON that identifies the content. ``decide`` is called for a new
+    store only: further plain JSON, kept as ``manifest["decided"]``. What killed processes
+    half wrote is removed, unless ``tidy`` is false because other workers write.
 
     Raises
     ------
@@ -181,15 +172,14 @@ def open_store(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _refuse_foreign(folder)
-        if path.exists():
-            decided = _decided(path, manifest)
+        decided = _decided(path, manifest) if path.exists() else None
         # Only now is the folder known to be a store, or to hold nothing of anybody else's.
         for partial in folder.iterdir() if tidy else ():
             if PARTIAL.fullmatch(partial.name) and partial.is_file():
                 partial.unlink()
     except OSError as error:
         raise folders.unwritable(folder, error) from None
-    if not path.exists():
+    if decided is None:
         text = json.dumps({**manifest, DECIDED: dict(decide())}, indent=1, sort_keys=True) + "\n"
         decided = json.loads(text)[DECIDED]  # as it will be read again, order included
         folders.write(path, text)

@@ -175,10 +175,7 @@ TAPS = {
 def resolve(taps: str | Tap | Sequence[str | Tap]) -> list[Tap]:
     """The taps meant by names of ``TAPS`` or given as they are, each once.
 
-    Raises
-    ------
-    ModelError
-        For an unknown name, or two taps that fill the same variable.
+    An unknown name and two taps that fill one variable are a ``ModelError``.
     """
     found: dict[str, Tap] = {}
     for tap in (taps,) if isinstance(taps, (str, Tap)) else taps:
@@ -216,10 +213,7 @@ class Listener:
     def end(self) -> dict[str, torch.Tensor]:
         """After it: for each tap, shape (responses, ports, width), float32.
 
-        Raises
-        ------
-        ModelError
-            When a port gave nothing.
+        A port that gave nothing is a ``ModelError``.
         """
         heard, self._heard = self._heard, {}
         for name, states in heard.items():

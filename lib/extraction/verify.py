@@ -24,18 +24,10 @@ TOLERANCE = 1e-4  # of a head's standard deviation over the run, in float32
 def verify(
     run: xr.Dataset, model, items: Items, *, n: int = 8, seed: int = 0
 ) -> dict[str, int | float]:
-    """Compare a run with what a model makes of its items now.
+    """Compare a run with what a model, in float32, makes of its items now.
 
-    Parameters
-    ----------
-    run
-        Follows the schema.
-    model
-        A ``lib.models.RewardModel``, in float32.
-    items
-        Those that the run was made from, or more.
-    n, seed
-        Items to score, a seeded sample of the shorter half.
+    All of the run's items are tokenised, and ``n`` of them scored, a seeded sample of the
+    shorter half. The items are those that the run was made from, or more.
 
     Returns
     -------
