@@ -114,7 +114,7 @@ def test_names_of_a_card(tmp_path, scored):
         (folder / "card.json").write_text(json.dumps(card))
         weights = {"weight": np.ones((1, 576), np.float32), "bias": np.ones(1, np.float32)}
         save_file(weights, folder / "heads.safetensors")
-        assert "head 0 with" in scored(folder)
+        assert "heads.0." in scored(folder)
 
 
 def test_an_error_of_a_cell(tmp_path, monkeypatch, said):
