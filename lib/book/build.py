@@ -96,10 +96,12 @@ def _lock(descriptor: int) -> None:
 
 
 def _reasons(left: Collection[steps.Step]) -> str:
-    """Why steps failed, each in a line."""
-    found = steps.failures(left)
-    lines = [f"{name}: {reason[:LONGEST]}" for name, reason in found.items()]
-    waiting = len(left) - len(found)
+    """Why steps failed, each in a line; those that only wait for them have no reason."""
+    lines = []
+    for step in left:
+        with suppress(OSError):
+            lines.append(f"{step.name}: {step.reason.read_text(encoding='utf-8')[:LONGEST]}")
+    waiting = len(left) - len(lines)
     if lines and waiting:
         lines.append(f"steps that wait for those: {waiting}")
     return "\n".join(lines)

@@ -15,12 +15,13 @@ from typing import Any
 from lib.book.document import EXTRACTING, LOADING, Dataset
 from lib.errors import ParameterError
 
+NAMES = ("notebook", "name", "model")  # of entries, the first that there is
 # What an entry that doesn't name it means.
 UNSAID = {key: Dataset.model_fields[key].default for key in (*LOADING, *EXTRACTING)}
 OF_THE_RUN = {key: value for key, value in UNSAID.items() if key != "source"} | {"parts": 1}
 
 
-def merged(base: Mapping[str, list], more: Mapping[str, list]) -> dict[str, list]:
+def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Two documents as one; what both say of a thing is the second's word, and pages add up.
 
     Raises
@@ -28,15 +29,8 @@ def merged(base: Mapping[str, list], more: Mapping[str, list]) -> dict[str, list
     ParameterError
         When the second would make a committed run of the first in another way.
     """
-    audits = {audit["model"]: audit for audit in base["audits"]}
-    for audit in more["audits"]:
-        known = audits.get(audit["model"])
-        audits[audit["model"]] = _together(known, audit) if known else audit
-    shared = _joined("notebook", base["pages"], more["pages"])
-    document = {"audits": list(audits.values()), "pages": shared}
-    for each in (base, more):
-        document |= {key: value for key, value in each.items() if key not in ("audits", "pages")}
-    return document
+    _keep_committed(base, more)
+    return _together(base, more)
 
 
 def explicit(audit: Mapping[str, Any], known: Mapping[str, list]) -> dict[str, Any]:
@@ -64,46 +58,46 @@ def explicit(audit: Mapping[str, Any], known: Mapping[str, list]) -> dict[str, A
     return {**audit, "datasets": datasets}
 
 
-def _together(known: Mapping[str, Any], audit: Mapping[str, Any]) -> dict[str, Any]:
-    named = {dataset["name"]: dataset for dataset in known["datasets"]}
-    for dataset in audit["datasets"]:
-        _unchanged(known["model"], named.get(dataset["name"], {}), dataset)
-    both = {
-        "model": known["model"],
-        "datasets": _joined("name", known["datasets"], audit["datasets"]),
-        "pages": _union(known, audit),
-        "once": _joined("notebook", known.get("once", ()), audit.get("once", ())),
-    }
-    return {key: value for key, value in both.items() if value}
+def _together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    both = {**first, **second}
+    if "notebook" not in both:  # the datasets of a page are as the second names them
+        for key in ("audits", "datasets", "once", "pages"):
+            if key in both:
+                both[key] = _joined(first.get(key, ()), second.get(key, ()))
+    return both
 
 
-def _joined(key: str, first: Iterable[Mapping], second: Iterable[Mapping]) -> list[dict]:
-    found: dict[str, dict] = {}
+def _joined(first: Iterable, second: Iterable) -> list:
+    """Names, or entries by their names."""
+    found: dict[str, Any] = {}
     for entry in (*first, *second):
-        known = found.get(entry[key], {})
-        pages = _union(known, entry)
-        found[entry[key]] = {**known, **entry, **({"pages": pages} if pages else {})}
+        named = isinstance(entry, Mapping)
+        name = next(entry[key] for key in NAMES if key in entry) if named else entry
+        found[name] = _together(found.get(name, {}), entry) if named else entry
     return list(found.values())
 
 
-def _union(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys([*first.get("pages", ()), *second.get("pages", ())]))
-
-
-def _unchanged(model: str, known: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
+def _keep_committed(base: Mapping[str, Any], more: Mapping[str, Any]) -> None:
     """Refuse another word on how a committed run was made: chapters of the book show it."""
-    if "run" not in known:
-        return
-    changed = [
-        f"{key}: {dataset[key]}"
-        for key, unsaid in OF_THE_RUN.items()
-        if key in dataset and dataset[key] != known.get(key, unsaid)
-    ]
-    if changed:
-        name = known["name"]
-        raise ParameterError(
-            f"the committed run of {model} on {name} as it is: the book's chapters show it",
-            ", ".join(changed),
-            "Leave that out to add pages of this run, or make single pages of another sample: "
-            f"python -m lib page validity -p model={model} -p dataset={name} …",
-        )
+    committed = {
+        (audit["model"], dataset["name"]): dataset
+        for audit in base["audits"]
+        for dataset in audit["datasets"]
+        if "run" in dataset
+    }
+    again = ((audit["model"], dataset) for audit in more["audits"] for dataset in audit["datasets"])
+    for model, dataset in again:
+        name = dataset["name"]
+        known = committed.get((model, name), dataset)
+        changed = [
+            f"{key}: {dataset[key]}"
+            for key, unsaid in OF_THE_RUN.items()
+            if key in dataset and dataset[key] != known.get(key, unsaid)
+        ]
+        if changed:
+            raise ParameterError(
+                f"the committed run of {model} on {name} as it is: the book's chapters show it",
+                ", ".join(changed),
+                "Leave that out to add pages of this run, or make single pages of another sample: "
+                f"python -m lib page validity -p model={model} -p dataset={name} …",
+            )

@@ -11,7 +11,6 @@ build.
 ``stale``     what has to be done
 ``prepare``   take the receipts of that away, so that Snakemake does it
 ``run``       do one step: ``python -m lib.book.steps KIND/PLACE``
-``failures``  why steps failed
 """
 
 from __future__ import annotations
@@ -333,15 +332,6 @@ def run(name: str) -> None:
     with replacing(receipt) as partial_file:
         text = json.dumps({"step": step.name, "digest": digest, "made": made}, indent=1)
         partial_file.write_text(text)
-
-
-def failures(left: Iterable[Step]) -> dict[str, str]:
-    """Why steps failed, by name; those that only wait for them have no reason."""
-    found = {}
-    for step in left:
-        with suppress(OSError):
-            found[step.name] = step.reason.read_text(encoding="utf-8")
-    return found
 
 
 def main(argv: list[str]) -> int:
