@@ -98,12 +98,13 @@ def separability_as_published(
             if why:
                 rows.append(row | {"accuracy": np.nan, "sd": np.nan, "note": why})
                 continue
-            found = [_median_probe(projected[:, :size], above, *split) for split in splits]
+            found = [median_probe(projected[:, :size], above, *split) for split in splits]
             rows.append(row | {"accuracy": np.mean(found), "sd": np.std(found), "note": ""})
     return pd.DataFrame(rows)
 
 
-def _median_probe(x, above, train, test) -> float:
+def median_probe(x, above, train, test) -> float:
+    """Held-out accuracy of a logistic probe; of the one answer where only one was fitted."""
     if len(np.unique(above[train])) < 2:
         return float((above[test] == above[train][0]).mean())
     model = LogisticRegression(solver="newton-cholesky").fit(x[train], above[train])

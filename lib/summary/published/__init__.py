@@ -1,10 +1,12 @@
 """What published audits claim, and whether their own figures and our runs bear it out.
 
-``stats``     what the figures imply
-``evidence``  the published methods on planted worlds
-``claims``    each claim with its verdict
-``charts``    counts by verdict, evidence
-``words``     claims and evidence in words
+``claims.yaml``  every claim: source, words, what fills them, verdict or what it hangs on
+``claims``       reads, fills and judges them
+``stats``        what the figures imply
+``planted``      the published methods where the truth is known
+``tables``       what every claim may name, ``evidence`` what single ones do
+``words``        takeaways and values for other pages
+``charts``       counts by verdict, rates, shares, heads that cross
 """
 
 from lib.declared import Analysis

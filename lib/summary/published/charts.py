@@ -10,11 +10,11 @@ from lib.charts import theme, winrates
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, inline, nothing, plain, require
 from lib.errors import DataError
-from lib.summary.published.claims import ARTEFACT, FAILS, HOLDS, UNTOLD, VERDICTS
+from lib.summary.published.words import ABOVE, BELOW, VERDICTS
 
 ABSENT = "No head of the runs at hand follows people on either part of hh-rlhf"
-# Verdict on a claim → role of its colour.
-INK = {HOLDS: "tracks", FAILS: "inverted", ARTEFACT: "worse", UNTOLD: "baseline"}
+SHOWN = list(VERDICTS.values())
+ROLES = ("tracks", "inverted", "worse", "baseline")  # of their colours, in that order
 STEP, BAR = 46, 20  # px of a row, and of its bar
 FITS = 26  # characters of a name
 COLUMNS = ("system", "part", "verdict", "claims")
@@ -35,10 +35,10 @@ def verdicts(table: pd.DataFrame) -> Chart:
         When a column is missing, there is no row, or a verdict is unknown.
     """
     require(table, COLUMNS, "claims by verdict")
-    odd = sorted(set(map(str, table["verdict"])) - set(VERDICTS))
+    odd = sorted(set(map(str, table["verdict"])) - set(SHOWN))
     if odd:
         raise DataError(
-            f"verdicts among {', '.join(VERDICTS)}",
+            f"verdicts among {', '.join(SHOWN)}",
             repr(odd[0]),
             "Give the table as lib.summary.published.words.counts returns it.",
         )
@@ -50,7 +50,7 @@ def verdicts(table: pd.DataFrame) -> Chart:
     drawn["row"] = drawn["name"].map(names.index)
     drawn = drawn.sort_values(
         ["row", "verdict"],
-        key=lambda column: column.map(VERDICTS.index) if column.name == "verdict" else column,
+        key=lambda column: column.map(SHOWN.index) if column.name == "verdict" else column,
     )
     drawn["end"] = drawn.groupby("row")["claims"].cumsum()
     drawn["start"] = drawn["end"] - drawn["claims"]
@@ -73,7 +73,7 @@ def _bars(drawn: pd.DataFrame, rows: int) -> alt.TopLevelMixin:
     legend = alt.Legend(
         title=None, orient="top", columns=theme.either(1, 2), symbolType="square", labelLimit=280
     )
-    colour = alt.Scale(domain=list(VERDICTS), range=[theme.ink(INK[v]) for v in VERDICTS])
+    colour = alt.Scale(domain=SHOWN, range=list(map(theme.ink, ROLES)))
     base = alt.Chart()
     layers = [
         base.mark_bar(height=BAR, yOffset=9, stroke=theme.ink("background"), strokeWidth=1).encode(
@@ -178,7 +178,7 @@ def crossover(table: pd.DataFrame) -> Chart:
         As ``stats.crossover`` returns it. Without such a head, what is missing
         is told in words.
     """
-    follows = table[table["verdict"].isin(["strong", "tracks"])]
+    follows = table[table["verdict"].isin(ABOVE)]
     kept = table[table["head"].isin(follows["head"])].sort_values("head", kind="stable")
     if kept.empty:
         return nothing(f"{ABSENT}: nothing to draw.", table, "crossover")
@@ -191,7 +191,7 @@ def crossover(table: pd.DataFrame) -> Chart:
             "high": kept["high"],
             "note": kept["note"],
             "tone": np.select(
-                [kept["verdict"].isin(["strong", "tracks"]), kept["verdict"] == "inverted"],
+                [kept["verdict"].isin(ABOVE), kept["verdict"].isin(BELOW)],
                 ["better", "worse"],
                 "baseline",
             ),

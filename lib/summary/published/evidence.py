@@ -1,4 +1,8 @@
-"""Published methods on planted worlds: what they say where the truth is known."""
+"""What rows of ``claims.yaml`` are filled with: numbers and names, and no text of a claim.
+
+Each function has the facts of one row, or of a few, and is named there; true or false ones are
+what verdicts hang on.
+"""
 
 from __future__ import annotations
 
@@ -7,56 +11,381 @@ import math
 import numpy as np
 from scipy import stats as scipy_stats
 
-from lib.analyses.disentanglement import stats
-from lib.analyses.disentanglement.worlds import levels_world
-from lib.analyses.geometry.stats import cosines as cosine_matrix
-from lib.analyses.geometry.stats import rms
-from lib.analyses.geometry.worlds import heads_world
-from lib.analyses.separability import stats as separability
-from lib.analyses.separability.worlds import separability_world
-from lib.summary.published.stats import Figures
+from lib.analyses.validity import official
+from lib.summary.published import stats, words
+from lib.summary.published.tables import Facts, Tables
+
+LEVEL = 0.05  # where a test usually rejects
+LINE = 0.99  # an |r| beyond this is that of points on a line
+HALF = 50  # percent
 
 
-def planted_evidence(figures: Figures, *, seed: int = 0) -> dict[str, float]:
-    """What the published methods say where the truth is known.
+# ---- ArmoRM and SARM ----
 
-    Returns
-    -------
-    dict
-        ``probe`` and ``probe_predicted``: accuracy of the published probe on a head that
-        claims a concept which the states don't hold, and what the kept variance predicts.
-        ``skewed``: share of draws in which the one-sided Wilcoxon test rejects for heads that
-        win exactly half of skewed gaps. ``family``: chance of one false rejection or more
-        among as many independent heads as the model has. ``pooled``, ``between`` and
-        ``within``: correlation of two heads that agree on prompts and disagree on responses.
-        ``gap`` and ``gap_again``: RMS cosine of the same scores in two gauges, with
-        ``moved``, the largest difference of a score over the scores' standard deviation.
-        ``cascade``: smallest |r| of 100 draws of as many points as the cascade correlates.
-    """
-    audit = figures["audit"]
-    heads, n = len(audit["names"]), audit["hh"]["n"]
-    generator = np.random.default_rng(seed)
-    world = separability_world("absent", seed=seed)
-    few = (6,)
-    probe = separability.separability_as_published(world, components=few, seed=seed)
-    kept = separability.ceiling(world, components=few)
-    gaps = generator.exponential(size=(100, n)) - math.log(2)
-    test = scipy_stats.wilcoxon(gaps, alternative="greater", axis=1)
-    parts = stats.components(stats.prepare(levels_world(seed=seed)))
-    r = {kind: stats.correlation(parts[kind])[0][0, 1] for kind in parts}
-    one = heads_world(seed=seed)
-    other = heads_world(seed=seed, regauged=True)
-    before, after = (w.run["score"].values.astype(float) for w in (one, other))
-    points = generator.standard_normal((100, 2, figures["reward_lens"]["cascade_points"]))
-    cascade = [abs(np.corrcoef(draw)[0, 1]) for draw in points]
+
+def armorm_heads(tables: Tables) -> Facts:
+    """How many names, and do they agree in number with the rest?"""
+    armorm = tables.figures["armorm"]
+    distinct = len(set(map(tuple, armorm["heads"])))
+    rows, _ = armorm["checkpoint"]["regression_layer"]
     return {
-        "probe": float(probe["accuracy"].iloc[0]),
-        "probe_predicted": float(kept["predicted"].iloc[0]),
-        "skewed": float((test.pvalue < audit["rule"]["alpha"]).mean()),
-        "family": 1 - (1 - audit["rule"]["alpha"]) ** heads,
-        **r,
-        "gap": rms(cosine_matrix(one.weight)),
-        "gap_again": rms(cosine_matrix(other.weight)),
-        "moved": float(np.abs(before - after).max() / before.std()),
-        "cascade": float(min(cascade)),
+        "distinct": distinct,
+        "label_sources": len({source for source, _ in armorm["heads"]}),
+        "agree": distinct == armorm["config"]["num_objectives"] == rows,
+    }
+
+
+def armorm_score(tables: Tables) -> Facts:
+    """RewardBench's mean: four sections, and prior sets at half weight."""
+    bench = tables.figures["armorm"]["rewardbench"]
+    parts = np.asarray([*bench["sections"], bench["prior_sets"]])
+    mean = official.weighted_mean(parts, [1.0] * len(bench["sections"]) + [0.5])
+    return {"mean": mean, "agrees": abs(mean - bench["score"]) <= 0.1}
+
+
+def armorm_checkpoint(tables: Tables) -> Facts:
+    """Do shapes follow from the configuration?"""
+    armorm = tables.figures["armorm"]
+    config, shapes = armorm["config"], armorm["checkpoint"]
+    heads, width = shapes["regression_layer"]
+    return {
+        "fits": shapes["reward_transform_matrix"] == [heads, heads]
+        and width == config["hidden_size"]
+        and shapes["gating_layers"] == config["gating_n_hidden"] + 1
+    }
+
+
+def armorm_stage2(tables: Tables) -> Facts:
+    """What a softmax over equal values gives each."""
+    return {"weight": 1 / tables.figures["armorm_stage2"]["softmax_over"]}
+
+
+def armorm_cosines(tables: Tables) -> Facts:
+    """Standard deviation of cosines, from their mean and RMS."""
+    cosines = tables.figures["cosines"]
+    return {"spread": math.sqrt(cosines["rms"] ** 2 - cosines["mean"] ** 2)}
+
+
+def sarm_score(tables: Tables) -> Facts:
+    """The mean of the subsets."""
+    bench = tables.figures["sarm"]["rewardbench2"]
+    mean = np.mean(list(bench["subsets"].values()))
+    agrees = abs(mean - bench["score"]) <= 0.01
+    return {"mean": mean, "many": len(bench["subsets"]), "agrees": agrees}
+
+
+# ---- The audit: names and rates ----
+
+
+def wrong_names(tables: Tables) -> Facts:
+    """Which heads were called by another name."""
+    rows = tables.names["position"][~tables.names["right"]].tolist()
+    return {"wrong": len(rows), "rows": rows}
+
+
+def sample(tables: Tables) -> Facts:
+    """How many of the first rows are of the first part."""
+    hh = tables.figures["audit"]["hh"]
+    harmless = min(hh["n"], hh["harmless_first"])
+    return {"harmless": harmless, "mixed": harmless < hh["n"]}
+
+
+def crossed(tables: Tables) -> Facts:
+    """Heads at hand on both parts of hh-rlhf."""
+    table = stats.crossed(stats.crossover(tables.runs))
+    return {"crossed": table, "crossing": words.crossover(table)}
+
+
+def hh_chance(tables: Tables) -> Facts:
+    """How many heads are above and below chance after correction."""
+    verdicts = tables.rates["verdict"][tables.rates["subset"] == "hh-rlhf"]
+    given, above = len(verdicts), int(verdicts.isin(["strong", "tracks"]).sum())
+    below = int((verdicts == "inverted").sum())
+    most = above + len(tables.names) - given
+    return {
+        **tables.counted(tables.figures["audit"]["hh"]["valid"], above, most),
+        "given": given,
+        "above": above,
+        "below": below,
+        "neither": given - above - below,
+    }
+
+
+def hh_stars(tables: Tables) -> Facts:
+    """Do the two lowest starred heads differ from one half?"""
+    given = tables.every["rates"]["hh-rlhf"]
+    alpha = tables.figures["audit"]["rule"]["alpha"]
+    return {
+        "above": sum(row["win_rate"] > 0.5 for row in given.values()),
+        "both_reject": all(given[name]["p"] < alpha for name in ("safety", "harmlessness")),
+    }
+
+
+def rule_threshold(tables: Tables) -> Facts:
+    """The interval of a head at the threshold."""
+    audit = tables.figures["audit"]
+    n = audit["hh"]["n"]
+    test = scipy_stats.binomtest(round(audit["rule"]["share"] * n), n)
+    low, high = test.proportion_ci(method="wilson")
+    return {"low": low, "high": high}
+
+
+def safety_subsets(tables: Tables) -> Facts:
+    """Rates of the head called safety by subset of RewardBench."""
+    subsets = tables.figures["audit"]["rewardbench"]["safety_by_subset"]
+    rates = tables.every["rates"]
+    return {"many": len(subsets), "subsets": [rates[name]["safety"] for name in subsets]}
+
+
+def type_b(tables: Tables) -> Facts:
+    """Heads on their own criterion."""
+    given = tables.every["rates"]["TYPE B"]
+    type_b = tables.figures["audit"]["type_b"]
+    return {
+        "others": [given[name] for name in ("helpfulness", "coherence", "complexity")],
+        "unknown": [name for name, (_, n) in type_b.items() if not n],
+    }
+
+
+def targeted(tables: Tables) -> Facts:
+    """The best head on helpfulness beside the helpfulness head, as if on the same pairs."""
+    given = tables.rates[tables.rates["subset"] == stats.TARGETED]
+    best = given.sort_values("win_rate", ascending=False).iloc[0]
+    own = given[given["called"] == "helpfulness"].iloc[0]
+    low, high = stats.paired_p(best["wins"], own["wins"], own["n"])
+    return {"best": best, "own": own, "low": low, "high": high}
+
+
+# ---- The audit: correlations, probes, geometry ----
+
+
+def named_pairs(tables: Tables) -> Facts:
+    """Correlated pairs by the names used and by their true ones."""
+    pairs = stats.rank_pairs(tables.figures)
+    threshold = tables.figures["audit"]["disentanglement"]["threshold"]
+    safety = tables.names.loc["readability", "head"]
+    return {
+        "pairs": len(pairs),
+        "above": (pairs["rho"] > threshold).sum(),
+        "renamed": pairs["renamed"].sum(),
+        "same_source": pairs["same_source"].sum(),
+        "safety_head": safety,
+        "called_safety": (pairs[["called", "other_called"]] == "safety").any(axis=1).sum(),
+        "with_safety": (pairs[["head", "other"]] == safety).any(axis=1).sum(),
+    }
+
+
+def levels(tables: Tables) -> Facts:
+    """Correlations of heads at hand, pooled and within items."""
+    return {"levels": stats.levels(tables.runs)}
+
+
+def probes(tables: Tables) -> Facts:
+    """Is what R² doesn't predict of probes smaller than what was published as a difference?"""
+    shares, planted = tables.shares, tables.every["planted"]
+    gap = shares["top"]["accuracy"] - shares["bottom"]["accuracy"]
+    planted_miss = left = abs(planted["probe"] - planted["probe_predicted"])
+    components = tables.figures["audit"]["pca"]["components"]
+    again = stats.probes_again(tables.runs, components=components, seed=tables.seed)
+    fits, unpredicted = [], []
+    if len(again):
+        miss = again["accuracy"] - again["predicted"]
+        fits = [
+            {
+                "many": len(again),
+                "of_heads": again["head"].nunique(),
+                "of_datasets": again["dataset"].nunique(),
+                "median": miss.abs().median(),
+                "largest": miss.abs().max(),
+                **again.loc[miss.abs().idxmax(), ["head", "dataset"]],
+            }
+        ]
+        if again.groupby("dataset")["head"].nunique().max() > 1:
+            unpredicted = [miss.groupby(again["dataset"]).agg(np.ptp).max()]
+            left = max(left, *unpredicted)
+    return {
+        "gap": gap,
+        "planted_miss": planted_miss,
+        "fits": fits,
+        "unpredicted": unpredicted,
+        "predicted": left < gap,
+    }
+
+
+def folds(tables: Tables) -> Facts:
+    """What published folds and components add to accuracies at hand."""
+    components = tables.figures["audit"]["pca"]["components"]
+    apart = stats.folds_again(tables.runs, components=components, seed=tables.seed)
+    gained = apart["accuracy"] - apart["held_out"]
+    added = {
+        "mean": gained.mean(),
+        "most": gained.max(),
+        "many": len(apart),
+        "above_half": tables.shares["bottom"]["accuracy"] - 0.5,
+    }
+    return {"folds": [added] if len(apart) else []}
+
+
+def regression(tables: Tables) -> Facts:
+    """What the published regression allows, and whether the published figures keep to it."""
+    bounds, gap = tables.bounds, tables.figures["audit"]["geometry"]["gap"]
+    most, least = bounds["largest RMS correlation"], bounds["smallest RMS cosine"]
+    picture = bounds["RMS cosine of the picture"]
+    return {
+        "most": most,
+        "least": least,
+        "mean": bounds["mean cosine"],
+        "picture": picture,
+        "consistent": most["high"] >= most["published"],
+        "allowed": "allows" if picture["high"] >= least["low"] else "rules out",
+        "pictured": picture["low"] <= gap,
+    }
+
+
+def random_angles(tables: Tables) -> Facts:
+    """Is the published angle among those of random subspaces?"""
+    angle = tables.figures["audit"]["geometry"]["random_angle"]
+    table = stats.random_angles(tables.figures, seed=tables.seed)
+    inside = (table["lowest"] <= angle) & (angle <= table["largest"])
+    return {"angles": table, "inside": inside.all()}
+
+
+def pairs_of_heads(tables: Tables) -> Facts:
+    """How many pairs there are, and in how many each head is."""
+    heads = len(tables.names)
+    return {"pairs": math.comb(heads, 2), "others": heads - 1}
+
+
+# ---- reward-lens ----
+
+
+def cascade(tables: Tables) -> Facts:
+    """Do so few points always lie on a line?"""
+    return {"on_a_line": tables.every["planted"]["cascade"] > LINE}
+
+
+def sign_flips(tables: Tables) -> Facts:
+    """Can so few pairs reach the usual level?"""
+    pairs = tables.figures["reward_lens"]["probe_pairs"]
+    smallest = 2 * 0.5 ** max(pairs)
+    return {
+        "least": min(pairs),
+        "most": max(pairs),
+        "smallest": words.p_text(smallest),
+        "out_of_reach": smallest > LEVEL,
+    }
+
+
+def divergence(tables: Tables) -> Facts:
+    """Share of normal data beyond the published distance, by dimension."""
+    given = tables.figures["reward_lens"]["divergence"]
+    return {
+        "flagged": [
+            {"share": scipy_stats.chi2.sf(given["threshold"] ** 2, d), "dimensions": d}
+            for d in given["dimensions"]
+        ]
+    }
+
+
+# ---- Alignment tension ----
+
+
+def overlap(tables: Tables) -> Facts:
+    """Do the published overlaps agree, and what do two random sets share?"""
+    tension, both = tables.figures["tension"], tables.every["overlaps"]["helpful and harmless"]
+    return {
+        "many": len(tension["overlap_by_model"]),
+        "agrees": abs(both["recomputed"] - both["published"]) <= 0.0001,
+        "by_chance": tension["top_share"] / (2 - tension["top_share"]),
+    }
+
+
+def overlap_with_all(tables: Tables) -> Facts:
+    """The overlap of all neurons with a top set, and which published ones it explains."""
+    large = tables.figures["tension"]["gpt2_large"]
+    own = tables.figures["tension"]["overlap_by_model"]["gpt2-large"]
+    taken, share = stats.clamped_overlap(tables.figures, tables.seed)
+    return {
+        "taken": taken,
+        "with_all": share,
+        "product": large["layers"] * large["neurons_a_layer"],
+        "reproduced": round(share, 4) == own,
+        "explained": {
+            sets: row["low"] <= share <= row["high"]
+            for sets, row in tables.every["overlaps"].items()
+        },
+    }
+
+
+def retention(tables: Tables) -> Facts:
+    """What ablating shared neurons takes from retention."""
+    kept = tables.figures["tension"]["retention"]
+    return {
+        "drops": [
+            {
+                "side": side,
+                "change": kept[f"{side}_ablated"] - kept[side],
+                "relative": kept[f"{side}_ablated"] / kept[side] - 1,
+            }
+            for side in ("harmless", "helpful")
+        ]
+    }
+
+
+def ablation(tables: Tables) -> Facts:
+    """What ablations change, and which models are below one half on a side before any."""
+    tension = tables.figures["tension"]
+    shared, mixed = tension["shared_ablation"], tension["ablation"]["mixed"]
+    return {
+        "half": HALF,
+        "low": [name for name, row in tension["ablation"].items() if min(row[0], row[2]) < HALF],
+        "shared": shared[1] / shared[3],
+        "mixed": mixed[1] / mixed[3],
+    }
+
+
+def rmsd(tables: Tables) -> Facts:
+    """In how many models the harmless one's RMSD is larger, with a sign test."""
+    helpful, harmless, mixed = np.asarray(list(tables.figures["tension"]["rmsd"].values())).T
+    larger, many = int((harmless > helpful).sum()), len(helpful)
+    return {
+        "larger": larger,
+        "many": many,
+        "p": scipy_stats.binomtest(larger, many).pvalue,
+        "between": int(((mixed > helpful) & (mixed < harmless)).sum()),
+        "all_larger": larger == many,
+    }
+
+
+def trade_off(tables: Tables) -> Facts:
+    """Is the mixed model between the others, which stand in opposite orders on the two sides?"""
+    models = tables.figures["tension"]["smollm2_135m"]
+    rows = {
+        name: {"model": name, "refuse": row["safety-refuse"], "answer": row["safety-response"]}
+        for name, row in models.items()
+    }
+    helpful, mixed, harmless = (rows[name] for name in ("helpful", "mixed", "harmless"))
+    return {
+        "sums": [row | {"both": row["refuse"] + row["answer"]} for row in rows.values()],
+        "one_side": 2 * HALF,
+        "ordered": helpful["refuse"] < mixed["refuse"] < harmless["refuse"]
+        and harmless["answer"] < mixed["answer"] < helpful["answer"],
+    }
+
+
+def looks(tables: Tables) -> Facts:
+    """Is the helpful model below one half where looks mislead?"""
+    table = stats.looks(tables.figures)
+    helpful = table[table["model"] == "helpful"]
+    return {
+        "many": table["subset"].nunique(),
+        "ranges": [
+            {"model": name, "least": rows["rate"].min(), "most": rows["rate"].max()}
+            for name, rows in table.groupby("model", sort=False)
+        ],
+        "tests": helpful.assign(
+            name=helpful["subset"].str.rpartition("-")[2], p=helpful["p_adjusted"].map(words.p_text)
+        ),
+        "any_above": not (helpful["rate"] < HALF).all(),
+        "all_below": (helpful["p_adjusted"] < LEVEL).all(),
     }

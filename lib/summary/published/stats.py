@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy import stats as scipy_stats
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 from lib.analyses.disentanglement import stats
@@ -39,6 +38,8 @@ from lib.stats.subspaces import principal
 
 PARTS = ("hh-rlhf/harmless-base", "hh-rlhf/helpful-base")
 TARGETED = "helpfulness, targeted"
+RATES = ["subset", "called", "head", "n", "wins", "ties", "losses", "win_rate", "low", "high"]
+RATES += ["p", "p_adjusted", "note", "mde", "verdict"]
 
 Figures = Mapping[str, Any]
 
@@ -57,25 +58,15 @@ def head_names(figures: Figures) -> pd.DataFrame:
         position at which the name used would be right, if any.
     """
     called, heads = figures["audit"]["names"], figures["armorm"]["heads"]
-    labels = [label for _, label in heads]
-    rows = []
-    for k, (name, (source, label)) in enumerate(zip(called, heads, strict=True)):
-        elsewhere = [str(j + 1) for j, other in enumerate(labels) if other == name and j != k]
-        right = name == label
-        rows.append(
-            {
-                "position": k + 1,
-                "called": name,
-                "head": f"{source}-{label}",
-                "label_source": source,
-                "label": label,
-                "right": right,
-                "note": f"the label of row {' and '.join(elsewhere)}"
-                if elsewhere and not right
-                else "",
-            }
-        )
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(heads, columns=["label_source", "label"])
+    table.insert(0, "position", range(1, len(heads) + 1))
+    table.insert(1, "called", called)
+    table.insert(2, "head", table["label_source"] + "-" + table["label"])
+    table["right"] = table["called"] == table["label"]
+    rows = table["position"].astype(str).groupby(table["label"]).agg(" and ".join)
+    notes = "the label of row " + table["called"].map(rows)
+    table["note"] = notes.where(~table["right"]).fillna("")
+    return table
 
 
 def true_names(figures: Figures) -> dict[str, str]:
@@ -114,36 +105,29 @@ def rates(figures: Figures) -> pd.DataFrame:
         *((TARGETED, name, targeted["n"], r) for name, r in targeted["rates"].items()),
     ]
     heads = true_names(figures)
-    family = len(heads)
-    rows = []
-    for subset, name, n, rate in entries:
-        wins = round(rate * n)
-        test = scipy_stats.binomtest(wins, n)
-        interval = test.proportion_ci(method="wilson")
-        notes = [] if reachable(rate, n) else ["no whole number of wins gives this rate"]
-        notes += [targeted["note"]] if subset == TARGETED else []
-        rows.append(
-            {
-                "subset": subset,
-                "called": name,
-                "head": heads[name],
-                "n": n,
-                "wins": wins,
-                "ties": 0,
-                "losses": n - wins,
-                "win_rate": rate,
-                "low": interval.low,
-                "high": interval.high,
-                "p": test.pvalue,
-                "p_adjusted": min(1.0, family * test.pvalue),
-                "note": "; ".join(notes),
-            }
-        )
-    table = pd.DataFrame(rows)
-    tests = [((1, n),) for n in table["n"]]
-    table["mde"] = permutation.departures(tests, table["n"], 0.05 / family, winrates.POWER)
+    table = pd.DataFrame(entries, columns=["subset", "called", "n", "win_rate"])
+    table["wins"] = (table["win_rate"] * table["n"]).round().astype(int)
+    tests = list(map(scipy_stats.binomtest, table["wins"], table["n"]))
+    table = table.assign(
+        head=table["called"].map(heads),
+        ties=0,
+        losses=table["n"] - table["wins"],
+        p=[test.pvalue for test in tests],
+        note=[
+            "; ".join(
+                ["no whole number of wins gives this rate"] * (not reachable(row.win_rate, row.n))
+                + [targeted["note"]] * (row.subset == TARGETED)
+            )
+            for row in table.itertuples()
+        ],
+    )
+    intervals = [test.proportion_ci(method="wilson") for test in tests]
+    table[["low", "high"]] = [[found.low, found.high] for found in intervals]
+    table["p_adjusted"] = (len(heads) * table["p"]).clip(upper=1.0)
+    alone = [((1, n),) for n in table["n"]]
+    table["mde"] = permutation.departures(alone, table["n"], 0.05 / len(heads), winrates.POWER)
     table["verdict"] = winrates.verdicts(table)
-    return table
+    return table[RATES]
 
 
 def reachable(rate: float, n: int, decimals: int = 3) -> bool:
@@ -161,14 +145,9 @@ def paired_p(first: int, second: int, n: int) -> tuple[float, float]:
     (for first ≥ second), and p grows with y.
     """
     first, second = max(first, second), min(first, second)
-    ends = (0, min(second, n - first))
-    found = [
-        scipy_stats.binomtest(first - second + y, first - second + 2 * y).pvalue
-        if first - second + 2 * y
-        else 1.0
-        for y in ends
-    ]
-    return found[0], found[1]
+    either = ((first - second + y, first - second + 2 * y) for y in (0, min(second, n - first)))
+    low, high = (scipy_stats.binomtest(x, both).pvalue if both else 1.0 for x, both in either)
+    return low, high
 
 
 # ---- Correlations, probes, geometry ----
@@ -185,21 +164,14 @@ def rank_pairs(figures: Figures) -> pd.DataFrame:
         both labels made by one source?).
     """
     names = head_names(figures).set_index("called")
-    label = names["label"]
-    return pd.DataFrame(
-        [
-            {
-                "called": one,
-                "other_called": two,
-                "head": names["head"][one],
-                "other": names["head"][two],
-                "rho": rho,
-                "renamed": {label[one], label[two]} != {one, two},
-                "same_source": names["label_source"][one] == names["label_source"][two],
-            }
-            for one, two, rho in figures["audit"]["spearman"]
-        ]
-    )
+    table = pd.DataFrame(figures["audit"]["spearman"], columns=["called", "other_called", "rho"])
+    one, two = (names.loc[table[column]].reset_index() for column in ("called", "other_called"))
+    table.insert(2, "head", one["head"])
+    table.insert(3, "other", two["head"])
+    swapped = (one["label"] == two["called"]) & (two["label"] == one["called"])
+    table["renamed"] = ~(one["right"] & two["right"] | swapped)
+    table["same_source"] = one["label_source"] == two["label_source"]
+    return table
 
 
 def share_of(accuracy: float) -> float:
@@ -217,21 +189,13 @@ def probe_shares(figures: Figures) -> pd.DataFrame:
     """Published probe accuracies: ``called``, ``head``, ``accuracy``, ``sd``, ``share`` with
     ``low`` and ``high`` (one sd of the accuracy either side).
     """
-    heads = true_names(figures)
-    return pd.DataFrame(
-        [
-            {
-                "called": name,
-                "head": heads[name],
-                "accuracy": accuracy,
-                "sd": sd,
-                "share": share_of(accuracy),
-                "low": share_of(accuracy - sd),
-                "high": share_of(accuracy + sd),
-            }
-            for name, (accuracy, sd) in figures["audit"]["probes"].items()
-        ]
-    )
+    table = pd.DataFrame.from_dict(
+        figures["audit"]["probes"], orient="index", columns=["accuracy", "sd"]
+    ).reset_index(names="called")
+    table.insert(1, "head", table["called"].map(true_names(figures)))
+    for column, sds in {"share": 0, "low": -1, "high": 1}.items():
+        table[column] = (table["accuracy"] + sds * table["sd"]).map(share_of)
+    return table
 
 
 def largest_rms(slope: float, intercept: float, r2: float, gap: float) -> float:
@@ -357,28 +321,16 @@ def overlaps(figures: Figures) -> pd.DataFrame:
         ``low`` and ``high`` over both roundings.
     """
     tension = figures["tension"]
-    models = tension["overlap_by_model"]
+    models = pd.Series(tension["overlap_by_model"])
     k = len(models)
-    others = [value for name, value in models.items() if name != "gpt2-large"]
-    rows = []
-    for sets, mean in tension["overlap"].items():
-        known = sets == "helpful_harmless"
-        without = tension["overlap_without_gpt2_large"][sets]
-        implied = k * mean - (k - 1) * without
-        half = k * 0.00005 + (k - 1) * 0.0005
-        rows.append(
-            {
-                "sets": sets.replace("_", " and "),
-                "published": mean,
-                "recomputed": np.mean(list(models.values())) if known else np.nan,
-                "without": np.mean(others) if known else np.nan,
-                "published_without": without,
-                "implied": implied,
-                "low": implied - half,
-                "high": implied + half,
-            }
-        )
-    return pd.DataFrame(rows)
+    table = pd.DataFrame({"published": tension["overlap"]})
+    table["recomputed"] = pd.Series({"helpful_harmless": models.mean()})
+    table["without"] = pd.Series({"helpful_harmless": models.drop("gpt2-large").mean()})
+    table["published_without"] = pd.Series(tension["overlap_without_gpt2_large"])
+    table["implied"] = k * table["published"] - (k - 1) * table["published_without"]
+    half = k * 0.00005 + (k - 1) * 0.0005
+    table["low"], table["high"] = table["implied"] - half, table["implied"] + half
+    return table.rename(index=lambda sets: sets.replace("_", " and ")).reset_index(names="sets")
 
 
 def top_share(importance: np.ndarray, share: float, *, capped: bool) -> np.ndarray:
@@ -472,25 +424,15 @@ def crossed(table: pd.DataFrame) -> pd.DataFrame:
     """For each part, the head that follows people best there: ``head``, ``part``, ``own``
     (its win rate), ``other`` (on the other part) with ``low`` and ``high``. From ``crossover``.
     """
-    rows = []
-    for part in dict.fromkeys(table["dataset"]):
-        here = table[(table["dataset"] == part) & table["verdict"].isin(["strong", "tracks"])]
-        if here.empty:
-            continue
-        best = here.loc[here["win_rate"].idxmax()]
-        there = table[(table["dataset"] != part) & (table["head"] == best["head"])]
-        for row in there.itertuples():
-            rows.append(
-                {
-                    "head": best["head"],
-                    "part": part,
-                    "own": best["win_rate"],
-                    "other": row.win_rate,
-                    "low": row.low,
-                    "high": row.high,
-                }
-            )
-    return pd.DataFrame(rows, columns=["head", "part", "own", "other", "low", "high"])
+    follows = table[table["verdict"].isin(["strong", "tracks"])].sort_values(
+        "win_rate", ascending=False, kind="stable"
+    )
+    best = follows.drop_duplicates("dataset").rename(columns={"dataset": "part", "win_rate": "own"})
+    both = best[["head", "part", "own"]].merge(table, on="head")
+    found = both[both["part"] != both["dataset"]].rename(columns={"win_rate": "other"})
+    order = list(dict.fromkeys(table["dataset"]))
+    found = found.sort_values("part", key=lambda parts: parts.map(order.index), kind="stable")
+    return found[["head", "part", "own", "other", "low", "high"]].reset_index(drop=True)
 
 
 def probes_again(runs: Sequence[xr.Dataset], *, components: int = 50, seed: int = 0):
@@ -503,15 +445,14 @@ def probes_again(runs: Sequence[xr.Dataset], *, components: int = 50, seed: int 
         components) and ``predicted`` accuracy; rows without numbers left out.
     """
     columns = ["dataset", "head", "components", "accuracy", "share", "predicted"]
-    tables = [pd.DataFrame(columns=columns)]
+    tables = []
     for run in runs:
         probe = separability.separability_as_published(run, components=(components,), seed=seed)
         kept = separability.ceiling(run, components=(components,))
         both = probe.merge(kept, on=["head", "components"], suffixes=("", "_kept"))
         both = both.dropna(subset=["accuracy", "share"]).assign(dataset=run.attrs["dataset"])
-        if len(both):
-            tables.append(both[columns])
-    return pd.concat(tables[1:], ignore_index=True) if len(tables) > 1 else tables[0]
+        tables += [both[columns]] * bool(len(both))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
 
 def folds_again(
@@ -521,15 +462,6 @@ def folds_again(
 
     Published folds are over rows and the components those of all rows. Held out, folds keep
     the responses to a prompt together, and components are those of the fitting rows.
-
-    Parameters
-    ----------
-    runs
-        Runs with states.
-    components, folds
-        Of the probe.
-    seed
-        Of the folds.
 
     Returns
     -------
@@ -563,14 +495,8 @@ def _held_out(hidden, above, prompt, components, folds, seed) -> np.ndarray:
     splitter = GroupKFold(folds, shuffle=True, random_state=seed)
     for fit, judge in splitter.split(hidden, groups=prompt):
         middle = hidden[fit].mean(axis=0)
-        axes = principal(hidden[fit] - middle)[0][:components]
-        x, y = ((hidden[rows] - middle) @ axes.T for rows in (fit, judge))
-        for head, label in enumerate(above.T):
-            if len(np.unique(label[fit])) < 2:
-                right[head] += (label[judge] == label[fit][0]).mean()
-                continue
-            probe = LogisticRegression(solver="newton-cholesky").fit(x, label[fit])
-            right[head] += probe.score(y, label[judge])
+        x = (hidden - middle) @ principal(hidden[fit] - middle)[0][:components].T
+        right += [separability.median_probe(x, label, fit, judge) for label in above.T]
     return right / folds
 
 

@@ -12,7 +12,7 @@ from statsmodels.stats.proportion import proportion_confint
 from lib.analyses.separability.worlds import separability_world
 from lib.data.published import figures as read
 from lib.planted.worlds import make_run
-from lib.summary.published import evidence, stats
+from lib.summary.published import planted, stats
 
 HARMLESS, HELPFUL = stats.PARTS
 
@@ -285,7 +285,7 @@ def test_runs_without_states_or_with_few_prompts_have_no_folds():
 
 
 def test_planted_worlds_show_what_the_methods_do(figures):
-    found = evidence.planted_evidence(figures)
+    found = planted.planted_evidence(figures)
     assert found["probe"] > 0.7  # the concept is absent
     assert found["probe"] == pytest.approx(found["probe_predicted"], abs=0.03)
     assert found["family"] == pytest.approx(1 - 0.95**19)

@@ -9,7 +9,7 @@ import pytest
 from lib.data.published import figures as read
 from lib.errors import DataError
 from lib.planted.worlds import make_run
-from lib.summary.published import charts, claims, stats
+from lib.summary.published import charts, stats, words
 
 
 def texts(chart, width: int = 720) -> list[str]:
@@ -28,7 +28,7 @@ def counts():
         [
             {"system": system, "part": part, "verdict": verdict, "claims": n}
             for system, part, many in rows
-            for verdict, n in zip(claims.VERDICTS, many, strict=True)
+            for verdict, n in zip(words.VERDICTS.values(), many, strict=True)
         ]
     )
 
@@ -37,7 +37,7 @@ def counts():
 def test_every_system_and_count_is_written(counts, width):
     chart = charts.verdicts(counts)
     shown = texts(chart, width)
-    assert {"one", "two: names", "<b>", "11", "7", *claims.VERDICTS} <= set(shown)
+    assert {"one", "two: names", "<b>", "11", "7", *words.VERDICTS.values()} <= set(shown)
     assert "0" not in shown
     assert "two: names: 11 fails, 5 can't be told without the weights" in chart.alternative
 

@@ -1,0 +1,64 @@
+"""Published methods on planted worlds: what they say where the truth is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import stats as scipy_stats
+
+from lib.analyses.disentanglement import stats
+from lib.analyses.disentanglement.worlds import levels_world
+from lib.analyses.geometry.stats import cosines as cosine_matrix
+from lib.analyses.geometry.stats import rms
+from lib.analyses.geometry.worlds import heads_world
+from lib.analyses.separability import stats as separability
+from lib.analyses.separability.worlds import separability_world
+from lib.summary.published.stats import Figures
+
+
+def planted_evidence(figures: Figures, *, seed: int = 0) -> dict[str, float]:
+    """What the published methods say where the truth is known.
+
+    Returns
+    -------
+    dict
+        ``probe`` and ``probe_predicted``: accuracy of the published probe on a head that
+        claims a concept which the states don't hold, and what the kept variance predicts.
+        ``skewed``: share of draws in which the one-sided Wilcoxon test rejects for heads that
+        win exactly half of skewed gaps. ``family``: chance of one false rejection or more
+        among as many independent heads as the model has. ``pooled``, ``between`` and
+        ``within``: correlation of two heads that agree on prompts and disagree on responses.
+        ``gap`` and ``gap_again``: RMS cosine of the same scores in two gauges, with
+        ``moved``, the largest difference of a score over the scores' standard deviation.
+        ``cascade``: smallest |r| of ``cascade_draws`` draws of as many points as the cascade
+        correlates.
+    """
+    audit = figures["audit"]
+    heads, n = len(audit["names"]), audit["hh"]["n"]
+    generator = np.random.default_rng(seed)
+    world = separability_world("absent", seed=seed)
+    components = (6,)
+    probe = separability.separability_as_published(world, components=components, seed=seed)
+    kept = separability.ceiling(world, components=components)
+    gaps = generator.exponential(size=(100, n)) - math.log(2)
+    test = scipy_stats.wilcoxon(gaps, alternative="greater", axis=1)
+    parts = stats.components(stats.prepare(levels_world(seed=seed)))
+    r = {kind: stats.correlation(parts[kind])[0][0, 1] for kind in parts}
+    one = heads_world(seed=seed)
+    other = heads_world(seed=seed, regauged=True)
+    before, after = (w.run["score"].values.astype(float) for w in (one, other))
+    points = generator.standard_normal((100, 2, figures["reward_lens"]["cascade_points"]))
+    cascade = [abs(np.corrcoef(draw)[0, 1]) for draw in points]
+    return {
+        "probe": float(probe["accuracy"].iloc[0]),
+        "probe_predicted": float(kept["predicted"].iloc[0]),
+        "skewed": float((test.pvalue < audit["rule"]["alpha"]).mean()),
+        "family": 1 - (1 - audit["rule"]["alpha"]) ** heads,
+        **r,
+        "gap": rms(cosine_matrix(one.weight)),
+        "gap_again": rms(cosine_matrix(other.weight)),
+        "moved": float(np.abs(before - after).max() / before.std()),
+        "cascade": float(min(cascade)),
+        "cascade_draws": len(cascade),
+    }

@@ -1,0 +1,106 @@
+"""The tables that every row of ``claims.yaml`` may name, each made once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+from scipy import stats as scipy_stats
+
+from lib.data.published import BLOCKS
+from lib.summary.published import stats, words
+from lib.summary.published.planted import planted_evidence
+from lib.summary.published.stats import Figures
+
+Facts = Mapping[str, Any]
+# Evaluations with the audit's rule, and their blocks.
+RULED = {"hh-rlhf": "hh", "RewardBench": "rewardbench", "TYPE A": "type_a"}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The published figures, the runs at hand, and what is made of both."""
+
+    figures: Figures
+    runs: Sequence[xr.Dataset] = ()
+    seed: int = 0
+
+    @cached_property
+    def rates(self) -> pd.DataFrame:
+        """Published win rates, as a row shows and judges them."""
+        table = stats.rates(self.figures)
+        return table.assign(
+            shown=[words.tested(row) for row in table.to_dict("records")],
+            chance=table["verdict"] == "chance",
+            tracks=table["verdict"].isin(["strong", "tracks"]),
+            one_sided=[
+                scipy_stats.binomtest(wins, n, alternative="greater").pvalue
+                for wins, n in zip(table["wins"], table["n"], strict=True)
+            ],
+        )
+
+    @cached_property
+    def names(self) -> pd.DataFrame:
+        """``stats.head_names`` by the name used."""
+        return stats.head_names(self.figures).set_index("called", drop=False)
+
+    @cached_property
+    def bounds(self) -> dict[str, Facts]:
+        """``stats.geometry_bounds`` by quantity."""
+        return stats.geometry_bounds(self.figures).set_index("quantity").to_dict("index")
+
+    @cached_property
+    def shares(self) -> dict[str, Facts]:
+        """The published probes of the largest and of the smallest variance share."""
+        table = stats.probe_shares(self.figures)
+        ends = {"top": table["share"].idxmax(), "bottom": table["share"].idxmin()}
+        return {end: table.loc[row].to_dict() for end, row in ends.items()}
+
+    @cached_property
+    def every(self) -> dict[str, Any]:
+        """What every row may name: the figures by block, and tables by their keys."""
+        return {
+            **{block: self.figures[block] for block in BLOCKS},
+            "heads": len(self.names),
+            "names": self.names.to_dict("index"),
+            "rates": {
+                subset: rows.set_index("called", drop=False).to_dict("index")
+                for subset, rows in self.rates.groupby("subset")
+            },
+            "passing": self._passing(),
+            "shares": self.shares,
+            "overlaps": stats.overlaps(self.figures).set_index("sets").to_dict("index"),
+            "lengths": stats.lengths(self.figures, self.runs),
+            "planted": planted_evidence(self.figures, seed=self.seed),
+        }
+
+    def _passing(self) -> dict[str, Facts]:
+        """How many heads may be valid by the audit's rule, by evaluation."""
+        audit, found = self.figures["audit"], {}
+        for subset, block in RULED.items():
+            given = self.rates[self.rates["subset"] == subset]
+            below = int((given["win_rate"] < audit["rule"]["share"]).sum())
+            silent = int((given["one_sided"] >= audit["rule"]["alpha"]).sum())
+            least, most = len(given) - below, len(self.names) - below
+            found[subset] = {
+                **self.counted(audit[block]["valid"], least, most),
+                "given": len(given),
+                "absent": len(self.names) - len(given),
+                "below": below,
+                "most_one_sided": len(self.names) - silent,
+            }
+        return found
+
+    @staticmethod
+    def counted(claimed: int, least: int, most: int) -> Facts:
+        """Of a count that the published part of what it counts puts between two others."""
+        return {
+            "least": least,
+            "most": most,
+            "contradicted": not least <= claimed <= most,
+            "settled": least == most,
+        }

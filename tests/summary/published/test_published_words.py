@@ -1,0 +1,73 @@
+"""Tables are shown whole, values for other pages are text, and sentences follow the figures."""
+
+import copy
+
+import pytest
+
+from lib.data.published import figures as read
+from lib.errors import DataError
+from lib.summary.published import claims, stats, words
+
+
+def tables(figures):
+    names, rates = stats.head_names(figures), stats.rates(figures)
+    table = claims.claims(figures)
+    return table, names, rates, stats.geometry_bounds(figures), stats.overlaps(figures)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return tables(read())
+
+
+def test_every_row_of_the_table_is_shown_once(made):
+    table = made[0]
+    groups = dict.fromkeys(zip(table["system"], table["part"], strict=True))
+    shown = [words.of(table, *group) for group in groups]
+    assert sum(map(len, shown)) == len(table)
+    assert list(shown[0]) == ["claim", "verdict", "published", "recomputed", "evidence"]
+    # longer tables are folded on the page
+    assert max(map(len, shown)) <= 15
+    with pytest.raises(DataError, match="Did you mean 'reward-lens: '"):
+        words.of(table, "reward-lense")
+
+
+def test_no_p_is_shown_as_nothing(made):
+    shown = words.rated(made[2])
+    assert words.p_text(0.0) == words.p_text(1e-13) == "< 1e-12" and words.p_text(0.271) == "0.27"
+    assert list(shown["p"][made[2]["p"] == 0].unique()) == ["< 1e-12"]
+    hh = shown[shown["subset"] == "hh-rlhf"].set_index("called")["p"]
+    assert hh["helpfulness"] == "6.3e-05" and hh["safety"] == "0.27"
+    assert list(shown) == [
+        *["subset", "called", "head", "n", "win_rate", "low", "high", "p", "verdict", "note"]
+    ]
+
+
+def test_counts_add_up(made):
+    table = made[0]
+    counts = words.counts(table)
+    assert counts["claims"].sum() == len(table)
+    assert list(counts) == ["system", "part", "verdict", "claims"]
+    sarm = counts[counts["system"] == "SARM"]
+    assert sarm["verdict"].tolist() == list(words.VERDICTS.values())
+    assert sarm["claims"].tolist() == [1, 0, 0, 1]
+
+
+def test_values_are_text_and_follow_the_figures(made):
+    values = words.values(*made)
+    assert values["readability-is"] == "beavertails-is_safe" and values["p-helpfulness"] == "6e-05"
+    assert values["heads-misnamed"] == "13" and values["gap-needed"] == "0.14"
+    counted = [int(values[f"claims-{verdict}"]) for verdict in words.VERDICTS]
+    assert sum(counted) == int(values["claims"]) == len(made[0])
+    assert all(isinstance(value, str) and value for value in values.values())
+    given = copy.deepcopy(read())
+    given["audit"]["hh"]["rates"]["depth"] = 0.51  # .613 is above one half, .510 is not
+    changed = words.values(made[0], made[1], stats.rates(given), *made[3:])
+    assert (values["rates-above"], changed["rates-above"]) == ("4", "3")
+
+
+def test_takeaways_name_their_set(made):
+    sentences = words.takeaways(words.values(*made))
+    about = [text for text in sentences if "valid" in text or "helpfulness at" in text]
+    assert all("hh-rlhf" in text for text in about)
+    assert sum("valid" in text for text in sentences) == 1
