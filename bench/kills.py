@@ -47,6 +47,8 @@ WAYS = [
     (signal.SIGHUP, False, True),  # the terminal is closed
     (signal.SIGINT, True, False),  # nothing happens
 ]
+# Each signal, each end of a terminal and what is ignored once; the tests take these.
+EACH = [way for way in WAYS if not way[1] or way[0] == signal.SIGINT]
 
 
 def steady():
@@ -175,7 +177,9 @@ def again(small, patience: float = 120) -> tuple[int, int]:
         time.sleep(0.3)
 
 
-def run(small, kills: int, seed: int, tell: Callable[[str], None] = print) -> Counter:
+def run(
+    small, kills: int, seed: int, tell: Callable[[str], None] = print, ways: list[tuple] = WAYS
+) -> Counter:
     """So many rounds; an ``AssertionError`` for the first that isn't right."""
     draw = random.Random(seed)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by a shell's &; builds inherit it
@@ -193,7 +197,7 @@ def run(small, kills: int, seed: int, tell: Callable[[str], None] = print) -> Co
     with reading(site) as told:
         for number in range(kills):
             before, word = ("pears", "apples") if number % 2 == 0 else ("apples", "pears")
-            sign, ignored, terminal = WAYS[number % len(WAYS)]
+            sign, ignored, terminal = ways[number % len(ways)]
             write(small, word)
             # Each tenth of a build once in ten kills.
             moment = took * (draw.random() + draw.randrange(10)) / 10

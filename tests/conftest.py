@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,6 +16,16 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Tests mean the same under `make test`, whose settings reach every program that they start.
 for name in [n for n in os.environ if n.startswith(("MAKE", "MFLAGS", "AUDIT_"))]:
     del os.environ[name]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share what a module builds share a worker under ``--dist loadgroup``."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        if any(each.scope == "module" for same in fixtures for each in same):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+
 
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
 
@@ -33,6 +44,15 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no real preference files: set PREFERENCE_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def write_tiny():
+    """The module that writes tiny checkpoints in the layouts that are released."""
+    spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parent / "models/tiny.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

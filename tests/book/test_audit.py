@@ -246,11 +246,15 @@ def small_checkout(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_model_of_ones_own_gets_its_pages_and_the_contents_stay(small_checkout, byte_tokenizer):
+def test_a_model_of_ones_own_gets_its_pages_and_nobody_learns_where_it_lies(
+    small_checkout, byte_tokenizer, tmp_path
+):
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
     root, run = small_checkout
+    secret = tmp_path / "home-of-anna"
+    own = secret / "my model"
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         "llama",
@@ -265,26 +269,39 @@ def test_a_model_of_ones_own_gets_its_pages_and_the_contents_stay(small_checkout
         num_labels=1,
         pad_token_id=2,
     )
-    AutoModelForSequenceClassification.from_config(config).save_pretrained(root / "my model")
-    byte_tokenizer().save_pretrained(root / "my model")
-    words = ("audit", "--model", "my model", "--datasets", "stimuli/probes", "--limit", "12")
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(own)
+    byte_tokenizer().save_pretrained(own)
+    rows = [{"prompt": f"q {i}", "chosen": f"yes {i}", "rejected": "no"} for i in range(12)]
+    data = secret / "my pairs.jsonl"
+    data.write_text("\n".join(map(json.dumps, rows)))
+    words = ("audit", "--model", str(own), "--datasets", f"'file:{data}'")
     done = run(*words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    folder = root / "book" / "_build" / "html" / "book" / "results" / paths.slug("my model")
+    assert done.returncode == 0 and "The book is built" in done.stdout, done.stdout + done.stderr
+    site = root / "book" / "_build" / "html"
+    shown = paths.public(str(own))
+    folder = site / "book" / "results" / paths.slug(shown)
+    dataset = paths.slug(paths.public(f"file:{data}"))
     made = {path.relative_to(folder).as_posix() for path in folder.rglob("*.html")}
-    there = {"stimuli/probes/data.html", "stimuli/probes/validity.html", "model.html"}
-    assert there <= made and "stimuli/probes/gating.html" not in made
+    there = {f"{dataset}/data.html", f"{dataset}/validity.html", "model.html", "scorecard.html"}
+    assert there <= made and f"{dataset}/gating.html" not in made
     assert yaml.safe_load((root / "_toc.yml").read_text())["parts"] == []
-    index = (root / "book" / "_build" / "html" / "book" / "index.html").read_text()
-    assert "Validity: stimuli/probes" in index
+    assert "Validity: " in (site / "book" / "index.html").read_text()
+
+    # Where they lie is nobody's business but the user's.
+    for path in site.rglob("*"):
+        assert "home-of-anna" not in str(path.relative_to(site))
+        assert not path.is_file() or b"home-of-anna" not in path.read_bytes(), path
+    assert shown in (folder / "scorecard.html").read_text()
+    local = yaml.safe_load((root / "audit.local.yml").read_text())
+    assert local["audits"][0]["model"] == str(own)
 
     # Its configuration mended, its weights as they were: another model, so other scores.
-    extracted = root / ".cache" / "runs" / paths.slug("my model") / "stimuli" / "probes"
+    (extracted,) = {path.parent for path in (root / ".cache" / "runs").rglob("run.json")}
     before = load_run(extracted)
-    mended = json.loads((root / "my model" / "config.json").read_text())
+    mended = json.loads((own / "config.json").read_text())
     mended["rope_parameters"] = {"rope_type": "default", "rope_theta": 100.0}
-    (root / "my model" / "config.json").write_text(json.dumps(mended))
-    place = f"extract/{paths.slug('my model')}/stimuli/probes"
+    (own / "config.json").write_text(json.dumps(mended))
+    place = f"extract/{extracted.relative_to(root / '.cache' / 'runs').as_posix()}"
     assert place in run.python(STALE).stdout.split()
     done = run.python(f"from lib.book import steps; steps.run({place!r})")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -294,6 +311,6 @@ def test_a_model_of_ones_own_gets_its_pages_and_the_contents_stay(small_checkout
         k for k, v in after.attrs["fingerprint"].items() if before.attrs["fingerprint"][k] != v
     }
     assert differ == {"configuration"}
-    model = load_model(str(root / "my model"), device="cpu")
-    fresh = extract(model, load_items("stimuli/probes", limit=12), store=root / "elsewhere")
+    model = load_model(str(own), device="cpu")
+    fresh = extract(model, load_items(f"file:{data}"), store=root / "elsewhere")
     assert np.allclose(after["score"], fresh["score"], atol=1e-5)

@@ -14,12 +14,12 @@ from lib.book import plan, steps
 from lib.errors import ParameterError
 from lib.extraction import extract, load_run
 
-RUN = ".cache/runs/smol-armo/stimuli/controlled"
+RUN = ".cache/runs/{}/stimuli/controlled"
 
 
-def audit(parts) -> dict:
+def audit(parts, model="smol-armo") -> dict:
     dataset = {"name": "stimuli/controlled", "limit": 12, "parts": parts}
-    return {"audits": [{"model": "smol-armo", "datasets": [dataset], "pages": ["validity"]}]}
+    return {"audits": [{"model": model, "datasets": [dataset], "pages": ["validity"]}]}
 
 
 def test_parts_are_jobs_of_their_own(tmp_path):
@@ -44,35 +44,40 @@ def test_a_number_of_parts_that_is_none_is_an_error(tmp_path, parts):
 
 
 @pytest.mark.slow
-def test_snakemake_scatters_and_gathers(tmp_path):
+def test_snakemake_scatters_and_gathers(tmp_path, write_tiny):
+    write_tiny.write_classifier(tmp_path / "tiny", max_position_embeddings=4096)
     for name in ("lib", "notebooks"):
-        shutil.copytree(paths.ROOT / name, tmp_path / name)
+        shutil.copytree(
+            paths.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     shutil.copy(paths.ROOT / "Snakefile", tmp_path)
     (tmp_path / "book").mkdir()
     for name in steps.REQUIRED:
         (tmp_path / name).touch()
-    (tmp_path / "audit.yml").write_text(yaml.safe_dump(audit(2)))
+    (tmp_path / "audit.yml").write_text(yaml.safe_dump(audit(2, "tiny")))
     made = subprocess.run(
         [
             *(sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", "--cores", "2"),
-            *("--", f"{steps.RECEIPTS}/extract/smol-armo/stimuli/controlled.json"),
+            *("--", f"{steps.RECEIPTS}/extract/tiny/stimuli/controlled.json"),
         ],
         cwd=tmp_path,
         env={
             **os.environ,
             "PYTHONPATH": str(tmp_path),
-            "REWARD_AUDIT_CACHE": str(paths.cache().absolute()),
+            "REWARD_AUDIT_CACHE": str(tmp_path / ".cache"),
             "OMP_NUM_THREADS": "1",
         },
         capture_output=True,
         text=True,
     )
     assert made.returncode == 0, made.stderr
-    part = f"{steps.RECEIPTS}/part/smol-armo/stimuli/controlled/1-of-2.json"
+    part = f"{steps.RECEIPTS}/part/tiny/stimuli/controlled/1-of-2.json"
     assert (tmp_path / part).is_file()
     items = load_items("stimuli/controlled", limit=12)
-    whole = extract(load_model("smol-armo"), items, store=tmp_path / "states")
-    found = load_run(tmp_path / RUN)
+    whole = extract(
+        load_model(str(tmp_path / "tiny"), device="cpu"), items, store=tmp_path / "states"
+    )
+    found = load_run(tmp_path / RUN.format("tiny"))
     assert found["item"].values.tolist() == whole["item"].values.tolist()
     sd = whole["score"].values.std(axis=0)
     assert (np.abs(found["score"].values - whole["score"].values) <= 1e-4 * sd).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -587,33 +589,52 @@ def test_the_item_of_a_bad_state_inside_a_shard_is_named(tiny_model, tiny_llama,
 # Killed, again and again.
 
 
-@pytest.mark.slow
-def test_twenty_kills_at_random_moments_and_then_the_same_bytes(tmp_path):
-    def start(name):
-        command = [sys.executable, str(Path(__file__).with_name("killed.py"))]
-        process = subprocess.Popen([*command, str(tmp_path / name)], stdout=subprocess.PIPE)
-        assert b"started\n" in iter(process.stdout.readline, b"")  # the model is loaded
-        return process
+@pytest.fixture
+def extracting():
+    """Starts an extraction into a folder: ``extracting(folder)`` is its process id, how it ended."""
+    command = [sys.executable, str(Path(__file__).with_name("killed.py"))]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as parent:
+        assert "ready\n" in iter(parent.stdout.readline, "")
 
-    with start("whole") as process:
-        began = time.monotonic()
-        assert process.wait() == 0
-    took = time.monotonic() - began
+        def start(folder):
+            print(folder, file=parent.stdin, flush=True)
+            return int(parent.stdout.readline()), lambda: int(parent.stdout.readline())
+
+        yield start
+        parent.stdin.close()
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_and_then_the_same_bytes(tmp_path, extracting):
+    began = time.monotonic()
+    assert extracting(tmp_path / "whole")[1]() == 0
+    states = tmp_path / "killed" / "states"
+
+    def shards():
+        return len(list(states.glob("*.safetensors")))
+
     random, finished, kills = np.random.default_rng(0), [], 0
     while kills < 20:
-        with start("killed") as process:
-            time.sleep(random.uniform(0, took / 6))
-            process.send_signal(signal.SIGKILL)
-            kills += process.wait() == -signal.SIGKILL
-        states = tmp_path / "killed" / "states"
-        finished.append(len(list(states.glob("*.safetensors"))) if states.exists() else 0)
+        # Before it writes any shard or after some, then at any moment of the next one.
+        reached = shards() + random.integers(0, 6)
+        child, ended = extracting(tmp_path / "killed")
+        with contextlib.suppress(ProcessLookupError):  # it got through
+            while shards() < reached:
+                os.kill(child, 0)
+                time.sleep(0.001)
+            time.sleep(random.uniform(0, 0.05))
+            os.kill(child, signal.SIGKILL)
+        kills += ended() == -signal.SIGKILL
+        finished.append(shards())
         if (tmp_path / "killed" / "run").exists():  # it got through: take some away
             for shard in sorted(states.glob("*.safetensors"))[5:]:
                 shard.unlink()
             shutil.rmtree(tmp_path / "killed" / "run")
-    assert max(finished) > 0
-    with start("killed") as process:
-        assert process.wait() == 0
+    assert len(set(finished)) > 2  # some at other moments than others
+    assert extracting(tmp_path / "killed")[1]() == 0
     for part in ("states", "run"):
         whole, killed = (files(tmp_path / name / part) for name in ("whole", "killed"))
         assert whole == killed

@@ -27,6 +27,7 @@ from lib.paths import STIMULI
 
 PARTS = ("controlled", "holistic", "probes")
 WHOLE = False
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same documents, ten times as fast
 ABOUT = {
     "licence": "MIT",
     "origin": "written for this project",
@@ -48,7 +49,7 @@ def read(path: Path) -> dict:
         For YAML that doesn't parse, or a pair without prompt, high or low.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.load(path.read_text(encoding="utf-8"), LOADER)
     except yaml.YAMLError as error:
         raise DataError(f"YAML in {path.name}", str(error), "Mend the file.") from None
     if not isinstance(document, dict) or not {"concept", "pairs"} <= set(document):
