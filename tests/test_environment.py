@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -67,6 +68,15 @@ def test_this_environment_is_the_locked_one():
         if found != version:
             wrong[name] = (version, found)
     assert not wrong
+
+
+def test_every_file_that_modules_read_is_shipped():
+    project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())
+    given = project["tool"]["setuptools"]["package-data"].items()
+    folders = [(paths.ROOT / package.replace(".", "/"), patterns) for package, patterns in given]
+    shipped = {file for folder, patterns in folders for p in patterns for file in folder.glob(p)}
+    files = {p for p in (paths.ROOT / "lib").rglob("*") if p.is_file()}
+    assert {p for p in files if p.suffix not in (".py", ".pyc")} <= shipped
 
 
 def test_conda_installs_the_lock_on_a_python_that_the_package_takes():

@@ -16,26 +16,13 @@ import yaml
 from lib.errors import DataError
 
 FILE = Path(__file__).with_suffix(".yaml")
-BLOCKS = (
-    "armorm",
-    "armorm_stage2",
-    "cosines",
-    "audit",
-    "reward_lens",
-    "sarm",
-    "tension",
-    "llmbar",
-)
+BLOCKS = ("armorm", "armorm_stage2", "cosines", "audit")
+BLOCKS += ("reward_lens", "sarm", "tension", "llmbar")
 MEND = "Mend the file of published figures."
 
 
 def figures(path: Path = FILE) -> dict[str, Any]:
     """All figures, by block.
-
-    Parameters
-    ----------
-    path
-        A file of that layout.
 
     Returns
     -------
@@ -58,13 +45,10 @@ def figures(path: Path = FILE) -> dict[str, Any]:
     for block in ("sources", *BLOCKS):
         if not isinstance(found.get(block), dict):
             raise DataError(f"a block {block!r} in {path.name}", ", ".join(map(str, found)), MEND)
-    for block in BLOCKS:
-        if found[block].get("source") not in found["sources"]:
-            raise DataError(
-                f"a source of {block!r} among {', '.join(found['sources'])}",
-                repr(found[block].get("source")),
-                MEND,
-            )
+        source = found[block].get("source")
+        if block in BLOCKS and source not in found["sources"]:
+            known = ", ".join(found["sources"])
+            raise DataError(f"a source of {block!r} among {known}", repr(source), MEND)
     for where, value in _leaves(found):
         if isinstance(value, float) and not math.isfinite(value):
             raise DataError(f"a finite number for {'.'.join(where)}", str(value), MEND)

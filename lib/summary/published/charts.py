@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import altair as alt
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ import pandas as pd
 from lib.charts import theme, winrates
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, inline, nothing, plain, require
-from lib.errors import DataError
+from lib.errors import DataError, unknown
 from lib.summary.published.words import ABOVE, BELOW, VERDICTS
 
 ABSENT = "No head of the runs at hand follows people on either part of hh-rlhf"
@@ -27,7 +29,7 @@ def verdicts(table: pd.DataFrame) -> Chart:
     Parameters
     ----------
     table
-        As ``words.counts`` returns it.
+        As ``words.counts`` returns it: the verdicts of a bar in their order.
 
     Raises
     ------
@@ -35,23 +37,12 @@ def verdicts(table: pd.DataFrame) -> Chart:
         When a column is missing, there is no row, or a verdict is unknown.
     """
     require(table, COLUMNS, "claims by verdict")
-    odd = sorted(set(map(str, table["verdict"])) - set(SHOWN))
+    odd = set(map(str, table["verdict"])) - set(SHOWN)
     if odd:
-        raise DataError(
-            f"verdicts among {', '.join(SHOWN)}",
-            repr(odd[0]),
-            "Give the table as lib.summary.published.words.counts returns it.",
-        )
-    named = [
-        plain(f"{row.system}: {row.part}" if row.part else row.system) for row in table.itertuples()
-    ]
-    names = list(dict.fromkeys(named))
-    drawn = table.assign(name=named)
-    drawn["row"] = drawn["name"].map(names.index)
-    drawn = drawn.sort_values(
-        ["row", "verdict"],
-        key=lambda column: column.map(SHOWN.index) if column.name == "verdict" else column,
-    )
+        raise unknown("verdict", min(odd), SHOWN, DataError)
+    part = table["part"].where(table["part"] == "", ": " + table["part"])
+    drawn = table.assign(name=(table["system"] + part).map(plain))
+    drawn["row"], names = pd.factorize(drawn["name"])
     drawn["end"] = drawn.groupby("row")["claims"].cumsum()
     drawn["start"] = drawn["end"] - drawn["claims"]
     drawn["middle"] = (drawn["start"] + drawn["end"]) / 2
@@ -105,13 +96,10 @@ def _bars(drawn: pd.DataFrame, rows: int) -> alt.TopLevelMixin:
     )
 
 
-def _in_words(drawn: pd.DataFrame, names: list[str]) -> str:
-    told = []
-    for number, name in enumerate(names):
-        rows = drawn[drawn["row"] == number]
-        counted = ", ".join(f"{row.claims} {row.verdict}" for row in rows.itertuples())
-        told.append(f"{name}: {counted or 'no claim'}")
-    return f"Claims by system and verdict. {'; '.join(told)}."
+def _in_words(drawn: pd.DataFrame, names: Sequence[str]) -> str:
+    counted = (drawn["claims"].astype(str) + " " + drawn["verdict"]).groupby(drawn["name"])
+    lists = counted.agg(", ".join).reindex(names, fill_value="no claim")
+    return f"Claims by system and verdict. {'; '.join(lists.index + ': ' + lists)}."
 
 
 def accuracy(table: pd.DataFrame) -> Chart:
@@ -176,7 +164,7 @@ def crossover(table: pd.DataFrame) -> Chart:
     ----------
     table
         As ``stats.crossover`` returns it. Without such a head, what is missing
-        is told in words.
+        is said in words.
     """
     follows = table[table["verdict"].isin(ABOVE)]
     kept = table[table["head"].isin(follows["head"])].sort_values("head", kind="stable")

@@ -388,11 +388,9 @@ def looks(figures: Figures) -> pd.DataFrame:
         given = [(subset, n, accuracy[subset]) for subset, n in pairs.items()]
         table = pd.DataFrame(given, columns=["subset", "n", "rate"])
         table["wins"] = (table["rate"] / 100 * table["n"]).round().astype(int)
-        p = [
-            scipy_stats.binomtest(wins, n).pvalue
-            for wins, n in zip(table["wins"], table["n"], strict=True)
-        ]
-        tables.append(table.assign(p=p, p_adjusted=permutation.holm(np.asarray(p)), model=model))
+        table["p"] = [t.pvalue for t in map(scipy_stats.binomtest, table["wins"], table["n"])]
+        table["p_adjusted"] = permutation.holm(table["p"].to_numpy())
+        tables.append(table.assign(model=model))
     columns = ["model", "subset", "n", "rate", "wins", "p", "p_adjusted"]
     return pd.concat(tables, ignore_index=True)[columns]
 
@@ -506,9 +504,8 @@ def levels(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``dataset``, ``pairs`` (that have both), ``rho`` (mean |Spearman| over all
-        responses), ``within`` (mean |r| within items), ``largest`` (difference of one pair)
-        and ``flips`` (pairs whose two correlations differ in sign).
+        ``dataset``, ``rho`` (mean |Spearman| over all responses), ``within`` (mean |r| within
+        items) and ``largest`` (difference of one pair).
     """
     rows = []
     for run in runs:
@@ -522,14 +519,12 @@ def levels(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
             rows.append(
                 {
                     "dataset": run.attrs["dataset"],
-                    "pairs": len(rho),
                     "rho": np.abs(rho).mean(),
                     "within": np.abs(within).mean(),
                     "largest": np.abs(rho - within).max(),
-                    "flips": int((rho * within < 0).sum()),
                 }
             )
-    columns = ["dataset", "pairs", "rho", "within", "largest", "flips"]
+    columns = ["dataset", "rho", "within", "largest"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from lib.analyses.separability.worlds import separability_world
-from lib.data.published import figures as read
 from lib.errors import DataError
 from lib.planted.worlds import make_run
 from lib.summary.published import claims, stats, words
@@ -18,11 +17,6 @@ from lib.summary.published.stats import PARTS
 HARMLESS, HELPFUL = PARTS
 ON_RUNS = ("valid-heads-cross", "pooled", "probes", "folds", "prompts", "lens-alignment")
 PAGE = Path(__file__).with_name("page.txt")
-
-
-@pytest.fixture(scope="module")
-def figures():
-    return read()
 
 
 @pytest.fixture(scope="module")
@@ -221,14 +215,7 @@ def test_a_count_is_confirmed_only_when_everything_was_published(figures):
 # ---- Runs ----
 
 
-def part(dataset, effect_first, effect_second, pairs=300, seed=0):
-    generator = np.random.default_rng(seed)
-    label = np.tile([1.0, 0.0], pairs)[:, None]
-    score = generator.standard_normal((2 * pairs, 2)) + label * [effect_first, effect_second]
-    return make_run(score, heads=["harm", "help"], name=dataset)
-
-
-def test_runs_fill_the_rows(figures, table):
+def test_runs_fill_the_rows(figures, table, part):
     world = separability_world("absent", pairs=200)
     runs = [part(HARMLESS, 1.0, -0.6), part(HELPFUL, -0.6, 1.0), world]
     filled = claims.claims(figures, runs)

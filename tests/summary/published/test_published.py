@@ -10,16 +10,10 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
 from lib.analyses.separability.worlds import separability_world
-from lib.data.published import figures as read
 from lib.planted.worlds import make_run
 from lib.summary.published import planted, stats
 
 HARMLESS, HELPFUL = stats.PARTS
-
-
-@pytest.fixture(scope="module")
-def figures():
-    return read()
 
 
 # ---- Names and rates ----
@@ -66,7 +60,7 @@ def test_more_than_one_head_is_above_chance_and_several_are_below(figures):
     assert set(hh.index[hh == "inverted"]) == below
 
 
-def test_a_rate_that_no_count_gives_is_told(figures):
+def test_a_rate_that_no_count_gives_is_noted(figures):
     assert stats.reachable(0.429, 800) and stats.reachable(0.857, 35)
     assert not stats.reachable(0.850, 35)  # 29/35 is .829, 30/35 is .857
     given = copy.deepcopy(figures)
@@ -78,7 +72,7 @@ def test_a_rate_that_no_count_gives_is_told(figures):
     assert stats.rates(given)["called"][after].tolist() == ["complexity"]
 
 
-def test_an_assumed_number_of_pairs_is_told(figures):
+def test_an_assumed_number_of_pairs_is_noted(figures):
     table = stats.rates(figures)
     assumed = table[table["note"] != ""]
     assert set(assumed["subset"]) == {stats.TARGETED} and len(assumed) == 5
@@ -227,14 +221,7 @@ def test_accuracies_where_looks_mislead_are_tested_over_all_subsets(figures):
 # ---- Runs and planted worlds ----
 
 
-def part(dataset, effect_first, effect_second, pairs=300, seed=0):
-    generator = np.random.default_rng(seed)
-    label = np.tile([1.0, 0.0], pairs)[:, None]
-    score = generator.standard_normal((2 * pairs, 2)) + label * [effect_first, effect_second]
-    return make_run(score, heads=["harm", "help"], name=dataset)
-
-
-def test_heads_that_cross_over_are_found():
+def test_heads_that_cross_over_are_found(part):
     runs = [part(HARMLESS, 1.0, -0.6), part(HELPFUL, -0.6, 1.0)]
     table = stats.crossover(runs)
     assert len(table) == 4
@@ -243,7 +230,7 @@ def test_heads_that_cross_over_are_found():
     assert (crossed["own"] > 0.6).all() and (crossed["high"] < 0.5).all()
 
 
-def test_runs_that_lack_a_part_or_a_head_cross_nothing(figures):
+def test_runs_that_lack_a_part_or_a_head_cross_nothing(part):
     assert stats.crossover([part(HARMLESS, 1.0, 1.0)]).empty
     nothing = stats.crossover([part(HARMLESS, 0, 0), part(HELPFUL, 0, 0)])
     assert stats.crossed(nothing).empty
@@ -280,8 +267,8 @@ def test_where_prompts_have_nothing_in_common_folds_change_little():
 
 def test_runs_without_states_or_with_few_prompts_have_no_folds():
     without = make_run(np.arange(40.0)[:, None], hidden=np.full((40, 3), np.nan))
-    few = separability_world("absent", pairs=4)
-    assert stats.folds_again([without, few]).empty and stats.folds_again([]).empty
+    small = separability_world("absent", pairs=4)
+    assert stats.folds_again([without, small]).empty and stats.folds_again([]).empty
 
 
 def test_planted_worlds_show_what_the_methods_do(figures):

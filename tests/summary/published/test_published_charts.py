@@ -2,13 +2,10 @@
 
 import xml.etree.ElementTree as ET
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from lib.data.published import figures as read
 from lib.errors import DataError
-from lib.planted.worlds import make_run
 from lib.summary.published import charts, stats, words
 
 
@@ -59,8 +56,8 @@ def test_an_unknown_verdict_is_refused(counts):
         charts.verdicts(counts.drop(columns="claims"))
 
 
-def test_rates_carry_both_names_where_they_differ():
-    rates = stats.rates(read())
+def test_rates_carry_both_names_where_they_differ(figures):
+    rates = stats.rates(figures)
     chart = charts.accuracy(rates[rates["subset"] == "hh-rlhf"])
     shown = texts(chart)
     assert {"readability → is_safe", "depth → prometheus-score", "helpsteer-coherence"} <= set(
@@ -69,19 +66,14 @@ def test_rates_carry_both_names_where_they_differ():
     assert "hh-rlhf" in chart.caption and "inverted" in shown
 
 
-def test_shares_are_drawn_with_their_heads():
-    figures = read()
+def test_shares_are_drawn_with_their_heads(figures):
     chart = charts.shares(stats.probe_shares(figures), figures["audit"]["pca"]["variance"])
     assert {"code-explanation", "0.943", "prometheus-score", "0.462"} <= set(texts(chart))
 
 
-def test_heads_that_cross_are_drawn_on_both_parts_and_their_absence_is_told():
-    label = np.tile([1.0, 0.0], 200)[:, None]
-    noise = np.random.default_rng(0).standard_normal((400, 1))
-    runs = [
-        make_run(noise + sign * label, heads=["h"], name=part)
-        for sign, part in zip((1, -1), stats.PARTS, strict=True)
-    ]
+def test_heads_that_cross_are_drawn_on_both_parts_and_their_absence_is_said(part):
+    runs = [part(stats.PARTS[0], 1.0, 0.0), part(stats.PARTS[1], -1.0, 0.0)]
     shown = texts(charts.crossover(stats.crossover(runs)))
-    assert {"h on harmless-base", "h on helpful-base"} <= set(shown)
+    assert {"harm on harmless-base", "harm on helpful-base"} <= set(shown)
+    assert "help on harmless-base" not in shown
     assert charts.ABSENT in charts.crossover(stats.crossover([])).alternative

@@ -4,7 +4,6 @@ import copy
 
 import pytest
 
-from lib.data.published import figures as read
 from lib.errors import DataError
 from lib.summary.published import claims, stats, words
 
@@ -16,8 +15,8 @@ def tables(figures):
 
 
 @pytest.fixture(scope="module")
-def made():
-    return tables(read())
+def made(figures):
+    return tables(figures)
 
 
 def test_every_row_of_the_table_is_shown_once(made):
@@ -53,14 +52,14 @@ def test_counts_add_up(made):
     assert sarm["claims"].tolist() == [1, 0, 0, 1]
 
 
-def test_values_are_text_and_follow_the_figures(made):
+def test_values_are_text_and_follow_the_figures(made, figures):
     values = words.values(*made)
     assert values["readability-is"] == "beavertails-is_safe" and values["p-helpfulness"] == "6e-05"
     assert values["heads-misnamed"] == "13" and values["gap-needed"] == "0.14"
     counted = [int(values[f"claims-{verdict}"]) for verdict in words.VERDICTS]
     assert sum(counted) == int(values["claims"]) == len(made[0])
     assert all(isinstance(value, str) and value for value in values.values())
-    given = copy.deepcopy(read())
+    given = copy.deepcopy(figures)
     given["audit"]["hh"]["rates"]["depth"] = 0.51  # .613 is above one half, .510 is not
     changed = words.values(made[0], made[1], stats.rates(given), *made[3:])
     assert (values["rates-above"], changed["rates-above"]) == ("4", "3")
