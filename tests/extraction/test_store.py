@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -609,7 +608,6 @@ def extracting():
 
 @pytest.mark.slow
 def test_twenty_kills_at_random_moments_and_then_the_same_bytes(tmp_path, extracting):
-    began = time.monotonic()
     assert extracting(tmp_path / "whole")[1]() == 0
     states = tmp_path / "killed" / "states"
 
@@ -621,7 +619,7 @@ def test_twenty_kills_at_random_moments_and_then_the_same_bytes(tmp_path, extrac
         # Before it writes any shard or after some, then at any moment of the next one.
         reached = shards() + random.integers(0, 6)
         child, ended = extracting(tmp_path / "killed")
-        with contextlib.suppress(ProcessLookupError):  # it got through
+        with suppress(ProcessLookupError):  # it got through
             while shards() < reached:
                 os.kill(child, 0)
                 time.sleep(0.001)
