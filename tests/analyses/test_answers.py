@@ -25,8 +25,9 @@ from lib.calibration import words
 from lib.planted.checks import check
 from lib.planted.worlds import make_run
 from lib.stats.winrates import VERDICTS
-from lib.summary import words as summary
+from lib.summary.compare import words as compare
 from lib.summary.published import words as published
+from lib.summary.scorecard import words as summary
 
 # ---- Validity ----
 
@@ -202,12 +203,12 @@ def test_models_are_compared_dataset_by_dataset():
     rows = [("xstest", 0.1, "higher"), ("llmbar", -0.2, "lower"), ("rm-bench", np.nan, "undefined")]
     pairs = pd.DataFrame(rows, columns=["dataset", "difference", "verdict"])
     pairs = pairs.assign(model="a", other="b", low=-0.3, high=0.3)
-    assert summary.difference(pairs) == (
+    assert compare.answer(pairs) == (
         "Beside b, a ranks more comparisons as the data set marks them on xstest "
         "(+0.100 [-0.300, +0.300]); "
         "ranks fewer on llmbar (-0.200 [-0.300, +0.300]); can't be compared on rm-bench."
     )
-    assert summary.difference(pairs.head(0)).startswith("No two models")
+    assert compare.answer(pairs.head(0)).startswith("No two models")
 
 
 # ---- Calibration ----

@@ -30,7 +30,7 @@ def table():
 
 
 def test_failures_are_counted_and_told_with_side_and_numbers(table):
-    told = words.calibration(table)
+    told = words.takeaways(table)
     assert told[0] == (
         "Of 3 checks of 1 analyses, none are shown to meet their target, 1 is undecided with so "
         "many worlds, 2 fail."
@@ -44,19 +44,19 @@ def test_failures_are_counted_and_told_with_side_and_numbers(table):
 
 
 def test_published_forms_are_told_and_count_as_no_failure_of_ours(table):
-    told = words.calibration(table)
+    told = words.takeaways(table)
     assert any("As published: “naive”" in line and "no correction" in line for line in told)
     assert words.glued(table)["failing"] == "2"
 
 
 def test_the_highest_false_rate_and_the_fewest_worlds_are_told(table):
-    told = " ".join(words.calibration(table))
+    told = " ".join(words.takeaways(table))
     assert "highest false-positive rate of any claim is 30.0%" in told
     assert "Checks rest on 100 to 400 planted worlds" in told
 
 
 def test_when_nothing_fails_it_says_none():
-    told = words.calibration(rows(row("right", 4, 10_000)))[0]
+    told = words.takeaways(rows(row("right", 4, 10_000)))[0]
     assert told.endswith(
         "1 is shown to meet its target, none are undecided with so many worlds, none fail."
     )

@@ -28,7 +28,7 @@ def test_two_responses_give_no_correlation():
     assert tables.disentanglement(run, draws=10)["r"].isna().all()
     assert tables.disentanglement_as_published(run)["rho"].isna().all()
     clusters = tables.clusters(run, draws=10)
-    told = separate_says.unusable(tables.disentanglement(run, draws=10), clusters)
+    told = separate_says.unusable(clusters)
     assert told == ["head_0, head_1 can't be compared with any head: fewer than three responses."]
 
 
@@ -56,7 +56,7 @@ def test_lengths_without_comparisons_are_counted_as_none():
     assert "No comparison is there" in data_charts.lengths(lengths).alternative
     summary = data_tables.length_summary(run)
     assert summary["n"].tolist() == [0] and summary["better_tokens"].isna().all()
-    assert words.counted(data_tables.counts(run), summary)["longer"] == "–"
+    assert words.glued(data_tables.counts(run), summary)["longer"] == "–"
 
 
 def test_no_comparison_is_a_note_and_no_row_is_missing():
@@ -67,15 +67,15 @@ def test_no_comparison_is_a_note_and_no_row_is_missing():
 
 def test_a_page_without_comparisons_names_no_best_head():
     run = make_run(np.ones((4, 8)))
-    told = validity_says.validity(stats.validity(run), stats.baselines(run), run)
+    told = validity_says.takeaways(stats.validity(run), stats.baselines(run), run)
     assert told[:2] == ["Of 8 heads: 8 undefined.", "No head gives a verdict: all comparisons tie."]
-    told = validity_says.validity(stats.validity(nothing()), stats.baselines(nothing()), nothing())
+    told = validity_says.takeaways(stats.validity(nothing()), stats.baselines(nothing()), nothing())
     assert not any("nan" in sentence or "longer" in sentence for sentence in told)
 
 
 def test_one_prompt_is_said_to_show_nothing_and_no_number_stands_for_it():
     run = make_run(PAIR)
-    told = validity_says.validity(stats.validity(run), stats.baselines(run), run)
+    told = validity_says.takeaways(stats.validity(run), stats.baselines(run), run)
     assert "no departure from one half would be found" in told[0]
     assert not any("nan" in sentence for sentence in told)
 

@@ -11,8 +11,9 @@ import pytest
 from lib.analyses.protocols import words as on_protocols
 from lib.analyses.protocols.stats import COMPONENTS, PARTS
 from lib.stats.winrates import VERDICTS
-from lib.summary import words as says
+from lib.summary.compare import words as compares
 from lib.summary.compare.stats import DIFFERENCES, SCORES
+from lib.summary.scorecard import words as says
 from lib.summary.scorecard.stats import CELLS, GAINS, PAIRS
 
 NO_PARTS = pd.DataFrame({"component": [*COMPONENTS, "total"], "scale": "logit", "note": "none"})
@@ -59,7 +60,7 @@ def at_once(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_verdicts_are_counted_over_heads_and_protocols():
-    told = says.scorecard(card(MANY), MANY, NO_PAIRS)
+    told = says.takeaways(card(MANY), MANY, NO_PAIRS)
     assert told[0] == (
         "2 heads on 2 protocols give 4 verdicts: 1 strong, 1 tracks, 1 inverted, 1 chance."
     )
@@ -67,12 +68,12 @@ def test_verdicts_are_counted_over_heads_and_protocols():
 
 
 def test_a_head_that_changes_sides_is_named_with_both():
-    assert says.scorecard(card(MANY), MANY, NO_PAIRS, at_once(MANY))[1] == (
+    assert says.takeaways(card(MANY), MANY, NO_PAIRS, at_once(MANY))[1] == (
         "b goes with the labels of llmbar (0.600 [0.500, 0.700]) and against those of xstest "
         "(0.300 [0.200, 0.400])."
     )
     steady = MANY[MANY["head"] == "a"]
-    told = says.scorecard(card(steady), steady, NO_PAIRS, at_once(steady))
+    told = says.takeaways(card(steady), steady, NO_PAIRS, at_once(steady))
     assert told[1].startswith(
         "No head is shown to go with the labels of one protocol and against those of another"
     )
@@ -80,7 +81,7 @@ def test_a_head_that_changes_sides_is_named_with_both():
 
 def test_one_head_on_one_protocol_reads_as_such():
     one = cells(("reward", "xstest", 0.7, "strong"))
-    told = says.scorecard(card(one, partners="none"), one, NO_PAIRS)
+    told = says.takeaways(card(one, partners="none"), one, NO_PAIRS)
     assert told[0] == "The model's one head, reward, on 1 protocol: 1 strong."
     assert not any("correlate" in sentence or "another" in sentence for sentence in told)
 
@@ -88,11 +89,11 @@ def test_one_head_on_one_protocol_reads_as_such():
 def test_what_was_not_run_is_said():
     empty = cells()
     heads = card(cells(("a", "xstest", np.nan, "not run")))
-    told = says.scorecard(heads, empty, NO_PAIRS)
+    told = says.takeaways(heads, empty, NO_PAIRS)
     assert told == ["Not run for this model: validity, labels, disentanglement, probes."]
     assert says.glued(heads, empty)["verdicts"] == "No validity page was executed."
     hole = pd.concat([MANY, cells(("a", "rm-bench", np.nan, "not run"))])
-    told = says.scorecard(card(hole), hole, NO_PAIRS)
+    told = says.takeaways(card(hole), hole, NO_PAIRS)
     assert told[-1] == "Validity was not run for every head on rm-bench."
     assert told[0].startswith("2 heads on 2 protocols give 4 verdicts")
 
@@ -100,7 +101,7 @@ def test_what_was_not_run_is_said():
 def test_a_wrong_name_is_told_with_its_number():
     heads = card(MANY, label=["wrong", "not tested"], claims="safety", label_on="llmbar")
     heads = heads.assign(own=0.4, own_low=0.3, own_high=0.5, label_why="follows tone better")
-    told = says.scorecard(heads, MANY, NO_PAIRS)
+    told = says.takeaways(heads, MANY, NO_PAIRS)
     assert (
         "a is called wrong about safety on llmbar: it follows tone better (it wins 0.40 "
         "[0.30, 0.50] of what it claims)."
@@ -112,7 +113,7 @@ def test_a_wrong_name_is_told_with_its_number():
 def test_a_name_in_doubt_is_told_with_its_partner():
     heads = card(MANY, label=["doubted", "not contradicted"], claims="safety", label_on="llmbar")
     heads = heads.assign(own=0.4, own_low=0.3, own_high=0.5, label_why="fits better exchanged")
-    told = says.scorecard(heads, MANY, NO_PAIRS)
+    told = says.takeaways(heads, MANY, NO_PAIRS)
     assert "The name of a, safety, is in doubt on llmbar: it fits better exchanged." in told
     assert not any("None of the" in line for line in told)
 
@@ -129,19 +130,19 @@ def test_a_name_in_doubt_is_told_with_its_partner():
     ],
 )
 def test_names_that_hold_or_cannot_be_tested(labels, sentence):
-    assert sentence in says.scorecard(card(MANY, label=labels), MANY, NO_PAIRS)
+    assert sentence in says.takeaways(card(MANY, label=labels), MANY, NO_PAIRS)
 
 
 def test_names_that_are_not_called_wrong_are_no_names_that_hold():
     heads = card(MANY, label="not contradicted").assign(own_low=[0.51, 0.5])
-    told = says.scorecard(heads, MANY, NO_PAIRS)
+    told = says.takeaways(heads, MANY, NO_PAIRS)
     place = told.index("None of the 2 names that were tested is called wrong.")
     assert told[place + 1] == (
         "1 of 2 tested heads doesn't win its own criterion beyond its interval."
     )
-    told = says.scorecard(heads.assign(own_low=0.6), MANY, NO_PAIRS)
+    told = says.takeaways(heads.assign(own_low=0.6), MANY, NO_PAIRS)
     assert "Each tested head wins its own criterion beyond its interval." in told
-    told = says.scorecard(heads.assign(own_low=[0.4, 0.3]), MANY, NO_PAIRS)
+    told = says.takeaways(heads.assign(own_low=[0.4, 0.3]), MANY, NO_PAIRS)
     assert "2 of 2 tested heads don't win their own criterion beyond their interval." in told
 
 
@@ -155,14 +156,14 @@ def test_entangled_pairs_are_told_once_and_the_rest_counted():
     rows = [("xstest", "a", str(k), 0.9, 0.8, 0.95, "") for k in range(5)]
     rows.append(("llmbar", "a", "0", 0.8, 0.7, 0.9, ""))
     pairs = pd.DataFrame(rows, columns=list(PAIRS))
-    told = says.scorecard(card(MANY, partners="some"), MANY, pairs)
+    told = says.takeaways(card(MANY, partners="some"), MANY, pairs)
     assert (
         told.count("a and 0 are entangled: their choices correlate at 0.90 [0.80, 0.95] on xstest.")
         == 1
     )
-    assert f"{5 - says.MOST} further pairs are entangled." in told
+    assert f"{5 - says.SHOWN} further pairs are entangled." in told
     assert any("of several datasets the largest correlation is told" in line for line in told)
-    told = says.scorecard(card(MANY, partners="none"), MANY, NO_PAIRS)
+    told = says.takeaways(card(MANY, partners="none"), MANY, NO_PAIRS)
     assert (
         "No two heads' choices correlate beyond ±0.7 for sure, wherever that was looked at." in told
     )
@@ -170,7 +171,7 @@ def test_entangled_pairs_are_told_once_and_the_rest_counted():
 
 def test_a_loss_between_state_and_head_is_told():
     heads = card(MANY, readout=["safety: not read out (on x)", "safety: read out (on x)"])
-    told = says.scorecard(heads, MANY, NO_PAIRS)
+    told = says.takeaways(heads, MANY, NO_PAIRS)
     assert [s for s in told if "read out" in s] == [
         "Probes find in the state what a doesn't read out."
     ]
@@ -207,17 +208,17 @@ def pairs(*rows) -> pd.DataFrame:
 
 
 def test_one_model_alone_is_not_compared():
-    assert says.compare(scores("one"), pairs()) == [
+    assert compares.takeaways(scores("one"), pairs()) == [
         "One model was audited here (one), so there is nothing to compare it with."
     ]
-    assert says.compare(scores("one", "two"), pairs()) == [
+    assert compares.takeaways(scores("one", "two"), pairs()) == [
         "No two models were audited on the same dataset, so none are compared."
     ]
 
 
 def test_the_better_of_two_comes_first_whichever_it_is():
     table = pairs(("x", 0.2, "higher", 0.01, ""), ("y", -0.2, "lower", 0.01, ""))
-    told = says.compare(scores("one", "two"), table)
+    told = compares.takeaways(scores("one", "two"), table)
     assert told[0] == (
         "one ranks more comparisons of x as that data set marks them than two: one 0.600, two "
         "0.500, difference +0.200 [+0.100, +0.300] on 50 in common, adjusted p = 0.01."
@@ -229,7 +230,7 @@ def test_the_better_of_two_comes_first_whichever_it_is():
 
 
 def test_where_no_difference_would_have_been_found_that_is_told():
-    told = says.compare(
+    told = compares.takeaways(
         scores("one", "two"), pairs(("x", 0.02, "not told apart", 0.9, "")).assign(mde=np.nan)
     )
     assert "on x (+0.020, no difference would have been found with power .8)." in told[0]
@@ -251,7 +252,7 @@ def test_what_would_have_been_found_is_told_where_nothing_was():
         ("x", 0.02, "not told apart", 0.9, ""),
         ("y", np.nan, "undefined", np.nan, "no comparison in common"),
     )
-    assert says.compare(scores("one", "two"), table) == [
+    assert compares.takeaways(scores("one", "two"), table) == [
         "one and two are not told apart on x (+0.020, 0.150 would have been found with power .8).",
         "Corrected by Holm over 1 comparison of two models.",
         "one and two are not paired on y: no comparison in common.",
@@ -265,7 +266,7 @@ def test_pairs_that_cannot_be_compared_are_named_one_by_one():
         ("xstest", np.nan, "undefined", np.nan, "why"),
         ("llmbar", np.nan, "undefined", np.nan, "why"),
     ).assign(model=["a", "a", "b", "b"], other=["b", "c", "c", "c"])
-    told = says.compare(scores("a", "b", "c"), table)
+    told = compares.takeaways(scores("a", "b", "c"), table)
     assert [line for line in told if "paired" in line] == [
         "a and c are not paired on xstest: why.",
         "b and c are not paired on xstest, llmbar: why.",
@@ -276,7 +277,7 @@ def test_heads_without_any_verdict_are_not_said_to_keep_to_one_side():
     unsure = MANY.assign(verdict="inconclusive", win_rate=0.5)
     (sentence,) = [
         line
-        for line in says.scorecard(card(unsure), unsure, NO_PAIRS, at_once(unsure))
+        for line in says.takeaways(card(unsure), unsure, NO_PAIRS, at_once(unsure))
         if line.startswith("No head")
     ]
     assert "is shown to" in sentence and sentence in says.answer(
@@ -318,16 +319,16 @@ def test_the_front_page_and_the_protocols_page_count_the_same_heads():
 
 
 def test_the_scorecard_names_the_heads_that_the_protocols_page_names():
-    told = says.scorecard(card(BY_PAGE), BY_PAGE, NO_PAIRS, AT_ONCE)
+    told = says.takeaways(card(BY_PAGE), BY_PAGE, NO_PAIRS, AT_ONCE)
     named = [line for line in told if "goes with the labels" in line]
     assert named == [
         "a goes with the labels of xstest (0.800 [0.700, 0.900]) and against those of llmbar "
         "(0.300 [0.200, 0.400])."
     ]
-    page = on_protocols.protocols(AT_ONCE.assign(p=np.nan, mde=np.nan), NO_PARTS)
+    page = on_protocols.takeaways(AT_ONCE.assign(p=np.nan, mde=np.nan), NO_PARTS)
     assert set(named) == {line for line in page if "goes with the labels" in line}
     assert "That heads change sides is corrected over all protocols at once." in told
-    told = says.scorecard(card(BY_PAGE), BY_PAGE, NO_PAIRS)
+    told = says.takeaways(card(BY_PAGE), BY_PAGE, NO_PAIRS)
     assert not any("of another" in line or "goes with" in line for line in told)
 
 

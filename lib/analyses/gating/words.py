@@ -7,10 +7,11 @@ from typing import Any
 import pandas as pd
 
 from lib import words
-from lib.stats.winrates import ALL, GATE, NO_GATE, distinct
+from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, distinct
 
-MOST = 6  # sentences of one sort
+SHOWN = 6  # sentences of one sort
 TAKEN = 0.005  # share of the removed head, of either sign, from which it counts as taken out
+GAIN = "{gain:+.3f} [{gain_low:+.3f}, {gain_high:+.3f}]"
 
 
 def takeaways(
@@ -23,72 +24,99 @@ def takeaways(
     """All of the page's findings in order; one sentence for a model without a gate."""
     if identity["note"].iloc[0] == NO_GATE:
         return ["This model has no gate, so there is nothing to say about how it weighs its heads."]
-    told = [*_identity(identity.iloc[0]), *_weighs(coefficients), *_spreads(entropy)]
-    return [*told, *gains(rules), *parts(rules), *verbosity(debiasing)]
+    sentences = [_identity(identity.iloc[0]), *_weighs(coefficients), _spreads(entropy)]
+    return [*sentences, *gains(rules), *parts(rules), *verbosity(debiasing)]
 
 
-def _identity(row: Any) -> list[str]:
+def _identity(row: Any) -> str:
     if row["note"]:
-        return [f"The score can't be rebuilt from its coefficients: {row['note']}."]
-    says = "is" if row["holds"] else "is not"
-    return [
-        f"The score {says} the sum of undebiased rewards times their coefficients: the largest "
-        f"difference over {row['n']} responses is {row['largest']:.2g}, of {row['tolerance']:g} "
-        "allowed."
-    ]
+        return f"The score can't be rebuilt from its coefficients: {row['note']}."
+    return (
+        f"The score {'is' if row['holds'] else 'is not'} the sum of undebiased rewards times their "
+        f"coefficients: the largest difference over {row['n']} responses is {row['largest']:.2g}, "
+        f"of {row['tolerance']:g} allowed."
+    )
 
 
 def _weighs(table: pd.DataFrame) -> list[str]:
     overall = table[(table["subset"] == ALL) & table["mean"].notna()]
     if overall.empty:
         return [f"Coefficients can't be told: {words.reasons(table['note'])}."]
-    most = overall.loc[overall["mean"].idxmax()]
-    told = [
-        f"The head with the largest mean coefficient is {most['head']} ({most['mean']:.3f}, "
-        f"between {most['low']:.3f} and {most['high']:.3f} for the middle of the prompts)."
+    most, least = (overall.loc[[overall["mean"].agg(end)]] for end in ("idxmax", "idxmin"))
+    return [
+        *words.each(
+            most,
+            "The head with the largest mean coefficient is {head} ({mean:.3f}, between {low:.3f} "
+            "and {high:.3f} for the middle of the prompts).",
+        ),
+        *words.each(
+            least[least["mean"] < 0],
+            "{head} counts against a response ({mean:.3f} on average).",
+        ),
     ]
-    least = overall.loc[overall["mean"].idxmin()]
-    if least["mean"] < 0:
-        told.append(f"{least['head']} counts against a response ({least['mean']:.3f} on average).")
-    return told
 
 
-def _spreads(table: pd.DataFrame) -> list[str]:
+def _spreads(table: pd.DataFrame) -> str:
     overall = table[table["subset"] == ALL].iloc[0]
     if overall["note"]:
-        return [f"The gate's entropy can't be told: {overall['note']}."]
+        return f"The gate's entropy can't be told: {overall['note']}."
     if overall["heads"] < 2:
-        return ["The gate weighs a single head, so its entropy is zero."]
-    return [
+        return "The gate weighs a single head, so its entropy is zero."
+    return (
         f"The gate spreads over {overall['effective']:.1f} of {overall['heads']:.0f} heads "
         f"({overall['share']:.0%} of the largest possible entropy); {overall['between']:.3f} nats "
         "of it depend on the prompt."
-    ]
+    )
 
 
 def gains(rules: pd.DataFrame) -> list[str]:
     """The gate beside each fixed rule, on all comparisons."""
-    overall = rules[rules["subset"] == ALL].set_index("rule")
-    gate = overall.loc[GATE]
+    gate, others = _beside(rules, ALL)
     if gate["note"]:
         return [f"The gate can't be compared with fixed rules: {gate['note']}."]
-    told = [
-        f"The gate ranks {words.rate(gate)} of {gate['n']} comparisons as the data set marks them."
-    ]
-    for rule, row in overall.drop(GATE).iterrows():
-        named = f"{rule} ({row['chosen']})" if row["chosen"] else rule
+    sentences = [_ranks(gate)]
+    for row in others.to_dict("records"):
         if row["gain_low"] == row["gain_high"] == 0:
-            told.append(f"It wins as often as {named} on every prompt, {row['win_rate']:.3f}.")
-            continue
-        found = row["p_adjusted"] < 0.05
-        says = ("gains on" if row["gain"] > 0 else "loses to") if found else "is not told from"
-        told.append(
-            f"It {says} {named}, {row['win_rate']:.3f}: {row['gain']:+.3f} "
-            f"[{row['gain_low']:+.3f}, {row['gain_high']:+.3f}], adjusted p = "
-            f"{row['p_adjusted']:.2g}"
-            + (f"; this page finds {row['mde']:.3f} or more." if not found else ".")
-        )
-    return told
+            text = "It wins as often as {name} on every prompt, {win_rate:.3f}."
+        else:
+            text = "It {outcome} {name}, {win_rate:.3f}: " + GAIN + ", adjusted p = "
+            text += "{p_adjusted:.2g}"
+            text += "." if row["p_adjusted"] < 0.05 else "; this page finds {mde:.3f} or more."
+        sentences.append(text.format(**row))
+    return sentences
+
+
+def _beside(rules: pd.DataFrame, subset: str) -> tuple[pd.Series, pd.DataFrame]:
+    """The gate's row of one subset, and the other rules with their name and their outcome."""
+    rows = rules[rules["subset"] == subset].set_index("rule", drop=False)
+    others = rows.drop(GATE)
+    chosen = " (" + others["chosen"].astype(str) + ")"
+    others["name"] = others["rule"] + chosen.where(others["chosen"].astype(bool), "")
+    side = (others["gain"] > 0).map({True: "gains on", False: "loses to"})
+    others["outcome"] = side.where(others["p_adjusted"] < 0.05, "is not told from")
+    return rows.loc[GATE], others
+
+
+def _ranks(gate: pd.Series) -> str:
+    return (
+        f"The gate ranks {words.rate(gate)} of {gate['n']} comparisons as the data set marks them."
+    )
+
+
+def _compared(others: pd.DataFrame) -> str:
+    """Which rules the gate gains on, loses to, or isn't told from."""
+    kinds = {
+        kind: others[others["outcome"] == kind]
+        for kind in ("gains on", "loses to", "is not told from")
+    }
+    return f"It {words.cases(kinds, _gain, '; it ')}."
+
+
+def _gain(row: Any) -> str:
+    missed = not row.p_adjusted < 0.05 and row.mde > 0
+    return f"{row.name} ({GAIN.format(**row._asdict())}" + (
+        f"; {row.mde:.3f} would be found)" if missed else ")"
+    )
 
 
 def parts(rules: pd.DataFrame) -> list[str]:
@@ -96,30 +124,14 @@ def parts(rules: pd.DataFrame) -> list[str]:
     names = [name for name in rules["subset"].unique() if name != ALL]
     if len(names) < 2:
         return []
-    told = [_part(name, rules[rules["subset"] == name].set_index("rule")) for name in names]
-    return words.first(told, MOST, "further parts are in the table.")
+    sentences = [_part(name, *_beside(rules, name)) for name in names]
+    return words.first(sentences, SHOWN, "further parts are in the table.")
 
 
-def _part(name: str, rows: pd.DataFrame) -> str:
-    gate, others = rows.loc[GATE], rows.drop(GATE)
+def _part(name: str, gate: pd.Series, others: pd.DataFrame) -> str:
     if gate["note"]:
         return f"On {name}: {gate['note']}."
-    return f"On {name} the gate ranks {words.rate(gate)} of {gate['n']}. It {_compared(others)}."
-
-
-def _compared(others: pd.DataFrame) -> str:
-    """Which rules the gate gains on, loses to, or isn't told from."""
-    found = others["p_adjusted"] < 0.05
-    said = [
-        f"{says} {', '.join(map(_beside, rows.itertuples()))}"
-        for says, rows in (
-            ("gains on", others[found & (others["gain"] > 0)]),
-            ("loses to", others[found & (others["gain"] < 0)]),
-            ("is not told from", others[~found]),
-        )
-        if len(rows)
-    ]
-    return "; it ".join(said)
+    return f"On {name} the gate ranks {words.rate(gate)} of {gate['n']}. {_compared(others)}"
 
 
 def verbosity(table: pd.DataFrame) -> list[str]:
@@ -143,39 +155,37 @@ def verbosity(table: pd.DataFrame) -> list[str]:
 
 def family(rules: pd.DataFrame) -> list[str]:
     """How many comparisons the correction of the page covers."""
-    count = int(distinct(rules)["p"].notna().sum())
-    return [f"Gains are corrected by Holm over {count} comparisons of the gate with a rule."]
+    tests = int(distinct(rules)["p"].notna().sum())
+    return [f"Gains are corrected by Holm over {tests} comparisons of the gate with a rule."]
+
+
+def longer(rules: pd.DataFrame) -> list[str]:
+    """The gate beside the longer response, on all comparisons, of ``stats.with_length``."""
+    overall = rules[rules["subset"] == ALL].set_index("rule")
+    row = overall.loc[LONGER]
+    if row[["win_rate", "gain"]].isna().any() or overall.loc[GATE, "note"]:
+        return []
+    return [
+        f"The longer response alone wins {words.rate(row)}; the gate gains {GAIN.format(**row)} "
+        "on it, outside of the corrected family."
+    ]
 
 
 def answer(rules: pd.DataFrame) -> str:
     """In short: what the gate ranks, and beside which fixed rules it gains, loses or neither."""
-    overall = rules[rules["subset"] == ALL].set_index("rule")
-    gate, others = overall.loc[GATE], overall.drop(GATE)
+    gate, others = _beside(rules, ALL)
     if gate["note"]:
         return f"The gate can't be compared with fixed rules: {gate['note']}."
-    return (
-        f"The gate ranks {words.rate(gate)} of "
-        f"{gate['n']} comparisons as the data set marks them. It {_compared(others)}."
-    )
-
-
-def _beside(row: Any) -> str:
-    named = f"{row.Index} ({row.chosen})" if row.chosen else row.Index
-    told = f"{named} ({row.gain:+.3f} [{row.gain_low:+.3f}, {row.gain_high:+.3f}]"
-    missed = not row.p_adjusted < 0.05 and row.mde > 0
-    return told + (f"; {row.mde:.3f} would be found)" if missed else ")")
+    return f"{_ranks(gate)} {_compared(others)}"
 
 
 def glued(rules: pd.DataFrame) -> dict[str, str]:
     """Values of the page for other pages: win rate and gain of each rule."""
-    overall = rules[rules["subset"] == ALL]
-    told = {f"rule-{row.rule}": _number(row.win_rate, ".3f") for row in overall.itertuples()}
-    return told | {
-        f"gain-{row.rule}": _number(row.gain, "+.3f")
-        for row in overall.itertuples()
-        if row.rule != GATE
+    overall = rules[rules["subset"] == ALL].set_index("rule")
+    rates = {
+        f"rule-{rule}": words.number(rate, ".3f") for rule, rate in overall["win_rate"].items()
     }
-
-
-def _number(value: float, form: str) -> str:
-    return "–" if pd.isna(value) else format(value, form)
+    return rates | {
+        f"gain-{rule}": words.number(gain, "+.3f")
+        for rule, gain in overall["gain"].drop(GATE).items()
+    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from lib import words
+
 
 def takeaways(
     heads: pd.DataFrame,
@@ -16,46 +18,40 @@ def takeaways(
 
     And the ``date`` that the template writes, where it writes one.
     """
-    told = [*_names(heads), *_weights(heads, cosines), *_scores(scores), *_combined(combined)]
-    return [*told, *_date(date)]
-
-
-def _date(date: str) -> list[str]:
-    if not date:
-        return []
-    return [
-        f"The chat template writes today's date; on these pages that is always {date}, so that "
-        "the same text gives the same tokens on any day. Another date can give other scores."
-    ]
+    sentences = [*_names(heads), *_weights(heads, cosines), *_scores(scores), *_combined(combined)]
+    if date:
+        sentences.append(
+            f"The chat template writes today's date; on these pages that is always {date}, so that "
+            "the same text gives the same tokens on any day. Another date can give other scores."
+        )
+    return sentences
 
 
 def _names(heads: pd.DataFrame) -> list[str]:
-    named = heads[heads["source"] != "unnamed"]
+    named = int((heads["source"] != "unnamed").sum())
+    sentences = [f"{len(heads)} heads; the names of {named} have a source."]
     if len(heads) == 1:
-        told = [f"One head; its name {'has a source' if len(named) else 'has none'}."]
-    else:
-        told = [f"{len(heads)} heads; the names of {len(named)} have a source."]
-    silent = heads[heads["concept"] == ""]["head"].tolist()
-    if silent:
-        told.append(f"Claiming no concept that a comparison here tests: {', '.join(silent)}.")
-    return told
+        sentences = [f"One head; its name {'has a source' if named else 'has none'}."]
+    claimless = heads.loc[heads["concept"] == "", "head"]
+    if len(claimless):
+        names = ", ".join(claimless)
+        sentences.append(f"Claiming no concept that a comparison here tests: {names}.")
+    return sentences
 
 
 def _weights(heads: pd.DataFrame, cosines: pd.DataFrame) -> list[str]:
-    zero = heads[heads["note"] != ""]
-    told = [f"{row.head}: {row.note}." for row in zero.itertuples()]
+    sentences = words.each(heads[heads["note"] != ""], "{head}: {note}.")
     pairs = cosines[cosines["head"] < cosines["other"]].dropna(subset=["cosine"])
     if pairs.empty:
-        return [*told, "There are no two heads whose weights could be compared."]
-    most = pairs.loc[pairs["cosine"].abs().idxmax()]
+        return [*sentences, "There are no two heads whose weights could be compared."]
+    most, sizes = pairs.loc[pairs["cosine"].abs().idxmax()], pairs["cosine"].abs()
     return [
-        *told,
+        *sentences,
         f"The largest weights are those of {heads.loc[heads['norm'].idxmax(), 'head']}: "
         f"{heads['relative'].max():.1f} times the mean norm.",
-        f"Of {len(pairs)} pairs of heads the nearest to one line, either way, are "
-        f"{most['head']} and "
-        f"{most['other']} (cosine {most['cosine']:.2f}); the mean size of a cosine is "
-        f"{pairs['cosine'].abs().mean():.2f}.",
+        f"Of {len(pairs)} pairs of heads the nearest to one line, either way, are {most['head']} "
+        f"and {most['other']} (cosine {most['cosine']:.2f}); the mean size of a cosine is "
+        f"{sizes.mean():.2f}.",
     ]
 
 
@@ -63,46 +59,43 @@ def _scores(scores: pd.DataFrame) -> list[str]:
     known = scores.dropna(subset=["held_out"])
     if known.empty:
         return [f"{scores['note'].iloc[0].capitalize()}."]
-    told = []
+    sentences = []
     for score, rows in known.groupby("score", sort=False):
         weakest = rows.loc[rows["held_out"].idxmin()]
-        found = (
-            f"{weakest['head']}: {weakest['held_out']:.3f} [{weakest['held_out_low']:.3f}, "
-            f"{weakest['held_out_high']:.3f}]."
-        )
+        numbers = words.estimate(*weakest[["held_out", "held_out_low", "held_out_high"]])
+        which = f"By {score}, the weakest of {len(rows)} heads on held-out prompts is "
         if len(rows) == 1:
-            told.append(f"By {score} on held-out prompts, {found}")
-        else:
-            told.append(
-                f"By {score}, the weakest of {len(rows)} heads on held-out prompts is {found}"
-            )
-    outside = known[
+            which = f"By {score} on held-out prompts, "
+        sentences.append(f"{which}{weakest['head']}: {numbers}.")
+    outside = known.loc[
         (known["cross_validated"] < known["held_out_low"])
-        | (known["cross_validated"] > known["held_out_high"])
-    ]["head"].tolist()
-    if outside:
-        told.append(
-            f"The held-out interval doesn't hold the cross-validated score of {', '.join(outside)}."
+        | (known["cross_validated"] > known["held_out_high"]),
+        "head",
+    ]
+    if len(outside):
+        names = ", ".join(outside)
+        sentences.append(
+            f"The held-out interval doesn't hold the cross-validated score of {names}."
         )
-    return told
+    return sentences
 
 
 def _combined(combined: pd.DataFrame) -> list[str]:
     if combined["score"].isna().all():
         return []
     gate, rest = combined.iloc[0], combined.iloc[1:]
-    told = (
-        f"The gated score is right for {gate['score']:.3f} [{gate['low']:.3f}, "
-        f"{gate['high']:.3f}] of {gate['rows']} held-out comparisons"
+    text = (
+        f"The gated score is right for {words.estimate(gate['score'], gate['low'], gate['high'])} "
+        f"of {gate['rows']} held-out comparisons"
     )
     if rest.empty:
-        return [f"{told}."]
+        return [f"{text}."]
     best = rest.loc[rest["score"].idxmax()]
-    return [f"{told}; the best of what it is compared with is {best['rule']}, {best['score']:.3f}."]
+    return [f"{text}; the best of what it is compared with is {best['rule']}, {best['score']:.3f}."]
 
 
 def glued(heads: pd.DataFrame, scores: pd.DataFrame) -> dict[str, str]:
     """Values of the page for other pages: the number of heads, each head's held-out score."""
     known = scores.dropna(subset=["held_out"])
-    told = {f"held-out-{row.head}": f"{row.held_out:.3f}" for row in known.itertuples()}
-    return told | {"heads": str(len(heads))}
+    kept = {f"held-out-{row.head}": f"{row.held_out:.3f}" for row in known.itertuples()}
+    return kept | {"heads": str(len(heads))}

@@ -10,6 +10,30 @@ from lib import words
 from lib.analyses.separability.stats import PUBLISHED, RECOVERED, VERDICTS
 
 CLOSE = 0.05  # a tenth of the way from chance to always: larger misses aren't explained
+_LOSS = " ({loss:.3f} [{low:.3f}, {high:.3f}], adjusted p = {p_adjusted:.2g}; "
+_READOUT = {
+    "undefined": "{concept}: no readout loss can be given ({note}).",
+    "not measurable": "{concept} → {head}: not measurable. With {n} comparisons the probe finds "
+    f"{{recovered:.3f}} where the planted directions themselves give {{planted:.3f}}; "
+    f"{RECOVERED:g} apart is allowed.",
+    "not read out": "{head} loses part of {concept} that the state holds"
+    + _LOSS
+    + "{to_scores:.3f} before the scores, {to_head:.3f} after).",
+    "read out": "no loss was found between the state and {head} for {concept}"
+    + _LOSS
+    + "a loss of {mde:.3f} would have been found).",
+    "not found": "{concept} was not found in the state, so {head} has nothing to lose"
+    + _LOSS
+    + "a probe right for {reach:.3f} would have been found).",
+}
+
+
+def takeaways(
+    probe: pd.DataFrame, ceiling: pd.DataFrame, concepts: pd.DataFrame, losses: pd.DataFrame
+) -> list[str]:
+    """All of the page's findings in order."""
+    sentences = [*published(probe, ceiling), *probes(concepts), *readout(losses)]
+    return [*sentences, *measurable(losses)]
 
 
 def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> list[str]:
@@ -18,8 +42,7 @@ def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> list[str]:
     known = both.dropna(subset=["accuracy", "predicted"])
     if known.empty:
         return [f"The published probe can't be fitted here: {words.reasons(both['note'])}."]
-    size = known["components"].unique()
-    nearest = min(size, key=lambda k: abs(k - PUBLISHED))
+    nearest = min(known["components"].unique(), key=lambda k: abs(k - PUBLISHED))
     used = known[known["components"] == nearest]
     best, worst = (used.loc[used["accuracy"].agg(which)] for which in ("idxmax", "idxmin"))
     return [
@@ -33,17 +56,18 @@ def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> list[str]:
 def _predicted(used: pd.DataFrame) -> str:
     """Is the published accuracy what the share predicts? Only where no head is far from it."""
     off = (used["accuracy"] - used["predicted"]).abs()
-    told = "The share of a head's variance inside these components predicts that to within"
-    sizes = f"{off.median():.3f} in the median and {off.max():.3f} at most"
+    text = (
+        "The share of a head's variance inside these components predicts that to within "
+        f"{off.median():.3f} in the median and {off.max():.3f} at most"
+    )
     if off.max() <= CLOSE:
-        return f"{told} {sizes}: the probe measures what the components dropped."
+        return f"{text}: the probe measures what the components dropped."
     most, far = used.loc[off.idxmax()], int((off > CLOSE).sum())
     return (
-        f"{told} {sizes}; {far} of {words.count(len(used), 'head')} "
-        f"{'misses' if far == 1 else 'miss'} it by more than {CLOSE:g}, the most {most['head']}: "
-        f"{most['accuracy']:.3f} where {most['predicted']:.3f} was predicted. So what the "
-        f"components dropped doesn't explain every accuracy here: few states ({most['n']} here) "
-        "or skewed scores may be behind it."
+        f"{text}; {far} of {words.count(len(used), 'head')} {'misses' if far == 1 else 'miss'} it "
+        f"by more than {CLOSE:g}, the most {most['head']}: {most['accuracy']:.3f} where "
+        f"{most['predicted']:.3f} was predicted. So what the components dropped doesn't explain "
+        f"every accuracy here: few states ({most['n']} here) or skewed scores may be behind it."
     )
 
 
@@ -60,76 +84,42 @@ def _found(row: Any) -> Any:
 def _probe(row: Any) -> str:
     if pd.isna(row.accuracy):
         return f"{row.concept}: no probe ({row.note})."
-    says = "can be read from the state" if _found(row) else "was not found in the state"
-    told = (
-        f"{row.concept} {says}: a linear probe ranks {row.accuracy:.3f} "
-        f"[{row.low:.3f}, {row.high:.3f}] of {row.n} held-out comparisons as the data set "
-        f"marks them "
-        f"(adjusted p = {row.p_adjusted:.2g}); length alone {row.length:.3f}"
+    text = "can be read from the state" if _found(row) else "was not found in the state"
+    text = (
+        f"{row.concept} {text}: a linear probe ranks "
+        f"{words.estimate(row.accuracy, row.low, row.high)} of {row.n} held-out comparisons as the "
+        f"data set marks them (adjusted p = {row.p_adjusted:.2g}); length alone {row.length:.3f}"
     )
     if pd.notna(row.flipped):
-        told += f"; with signs flipped {row.flipped:.3f}"
+        text += f"; with signs flipped {row.flipped:.3f}"
     if not _found(row) and pd.notna(row.mde):
-        told += f"; {0.5 + row.mde:.3f} would have been found"
-    return f"{told}."
-
-
-_SAYS = {
-    "not read out": "{head} loses part of {concept} that the state holds",
-    "read out": "no loss was found between the state and {head} for {concept}",
-    "not found": "{concept} was not found in the state, so {head} has nothing to lose",
-}
+        text += f"; {0.5 + row.mde:.3f} would have been found"
+    return f"{text}."
 
 
 def readout(table: pd.DataFrame) -> list[str]:
     """The verdict on each readout, with its numbers; a concept's unmeasurable ones as one."""
-    told = []
+    sentences = []
     for _, rows in table.groupby("concept", sort=False):
         lost = rows["verdict"] == "not measurable"
-        if lost.any():
-            heads = ", ".join(rows.loc[lost, "head"])
-            told += [_readout(row) for row in rows[lost].head(1).assign(head=heads).itertuples()]
-        told += [_readout(row) for row in rows[~lost].itertuples()]
-    return told
+        together = rows[lost].head(1).assign(head=", ".join(rows.loc[lost, "head"]))
+        both = [*together.itertuples(), *rows[~lost].itertuples()]
+        sentences += map(_readout, both)
+    return sentences
 
 
 def _readout(row: Any) -> str:
-    if row.verdict == "undefined":
-        return f"{row.concept}: no readout loss can be given ({row.note})."
-    if row.verdict == "not measurable":
-        return (
-            f"{row.concept} → {row.head}: not measurable. With {row.n} comparisons the probe finds "
-            f"{row.recovered:.3f} where the planted directions themselves give "
-            f"{row.planted:.3f}; {RECOVERED:g} apart is allowed."
-        )
-    told = _SAYS[row.verdict].format(head=row.head, concept=row.concept)
-    told += f" ({row.loss:.3f} [{row.low:.3f}, {row.high:.3f}], adjusted p = {row.p_adjusted:.2g}"
-    if row.verdict == "not read out":
-        told += f"; {row.to_scores:.3f} before the scores, {row.to_head:.3f} after"
-    elif row.verdict == "not found":
-        told += f"; a probe right for {0.5 + row.probe_mde:.3f} would have been found"
-    else:
-        told += f"; a loss of {row.mde:.3f} would have been found"
-    return f"{told})."
-
-
-def takeaways(
-    probe: pd.DataFrame, ceiling: pd.DataFrame, concepts: pd.DataFrame, losses: pd.DataFrame
-) -> list[str]:
-    """All of the page's findings in order."""
-    told = [*published(probe, ceiling), *probes(concepts), *readout(losses)]
-    return [*told, *measurable(losses)]
+    return _READOUT[row.verdict].format(**row._asdict(), reach=0.5 + row.probe_mde)
 
 
 def measurable(losses: pd.DataFrame) -> list[str]:
     """How many readouts could be judged at all, where some couldn't for want of comparisons."""
     asked = losses[losses["verdict"] != "undefined"]
-    short = int((asked["verdict"] == "not measurable").sum())
-    if not short:
+    judged = int((asked["verdict"] != "not measurable").sum())
+    if judged == len(asked):
         return []
-    left = len(asked) - short
     return [
-        f"So {left or 'none'} of {len(asked)} readouts can be judged with this many comparisons; "
+        f"So {judged or 'none'} of {len(asked)} readouts can be judged with this many comparisons; "
         "whether a probe finds the concept can be said all the same."
     ]
 
@@ -137,14 +127,14 @@ def measurable(losses: pd.DataFrame) -> list[str]:
 def family(losses: pd.DataFrame) -> list[str]:
     """How many tests the corrections of the page cover."""
     concepts = losses.dropna(subset=["probe_p"])["concept"].nunique()
-    judged = int(losses["p"].notna().sum())
     if not concepts:
         return ["No test could be made, so there is no family to correct."]
-    one, other = ("" if concepts == 1 else "s"), ("" if judged == 1 else "es")
+    judged = int(losses["p"].notna().sum())
     return [
-        f"Two families of tests, each corrected by Holm: probes of {concepts} concept{one}, "
-        f"and {judged} readout loss{other}. What would have been found is "
-        "told at power .8 after that correction."
+        f"Two families of tests, each corrected by Holm: probes of "
+        f"{words.count(concepts, 'concept')}, and {judged} readout "
+        f"loss{'' if judged == 1 else 'es'}. What would have been found is told at power .8 after "
+        "that correction."
     ]
 
 
@@ -154,23 +144,24 @@ def answer(concepts: pd.DataFrame) -> str:
     if known.empty:
         return f"No concept could be probed: {words.reasons(concepts['note'])}."
     found = known[_found(known)]["concept"]
-    told = f"A linear probe finds {len(found)} of {len(known)} concepts in the state"
-    return told + (f": {', '.join(found)}." if len(found) else ".")
+    names = f": {', '.join(found)}" if len(found) else ""
+    return f"A linear probe finds {len(found)} of {len(known)} concepts in the state{names}."
 
 
 def lost(losses: pd.DataFrame) -> str:
     """In short: what became of the concepts on the way to the heads that claim them."""
-    judged = losses[losses["verdict"] != "undefined"]
+    judged = losses.loc[losses["verdict"] != "undefined", "verdict"]
     if judged.empty:
         return f"No readout could be judged: {words.reasons(losses['note'])}."
-    counts = judged["verdict"].value_counts()
-    said = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if name in counts)
-    return f"Of {len(judged)} readouts by a head that claims the concept: {said}."
+    return (
+        f"Of {len(judged)} readouts by a head that claims the concept: "
+        f"{words.tally(judged, VERDICTS)}."
+    )
 
 
 def glued(concepts: pd.DataFrame, losses: pd.DataFrame) -> dict[str, str]:
     """Values of the page for other pages: one sentence a concept, one a loss."""
-    told = {f"probe-{row.concept}": _probe(row) for row in concepts.itertuples()}
-    return told | {
+    kept = {f"probe-{row.concept}": _probe(row) for row in concepts.itertuples()}
+    return kept | {
         f"readout-{row.concept}-{row.head}": _readout(row) for row in losses.itertuples()
     }

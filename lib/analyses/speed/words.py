@@ -7,97 +7,86 @@ from typing import Any
 
 import pandas as pd
 
+from lib import words
 from lib.analyses.speed.stats import MISSED, NOT_MEASURED, REACHED, SINGLE, SORTED
 
 SHARES = ("share_of_limit", "overhead")  # measures that are shares; others are ratios
 SECONDS = ("first_score_s",)  # or these
+_PLACE = "{items:,} items of {set} ({model}, {card})"
 
 
-def speed(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) -> list[str]:
-    """Takeaways: ours on each set, on several GPUs, and how many aims were reached.
+def takeaways(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) -> list[str]:
+    """Ours on each set, on several GPUs, and how many aims were reached."""
+    return [*_measured(totals, workers), answer(targets)]
 
-    Parameters
-    ----------
-    totals, workers, targets
-        As the functions of these names of ``stats`` return them.
-    """
-    told = [_beside(row) for row in totals.itertuples()]
-    told += [
-        f"{row.workers} processes extract {row.items:,} items {_times(row.ratio)} as fast as one "
-        f"({row.all_s:.1f} s and {row.one_s:.1f} s on {row.card})."
-        for row in workers.itertuples()
+
+def _measured(totals: pd.DataFrame, workers: pd.DataFrame) -> list[str]:
+    other = [
+        f", but {row.vs_best:.2f} times as fast as the fastest other way"
+        if row.vs_best < row.vs_sorted
+        else ""
+        for row in totals.itertuples()
     ]
-    return [*told, answer(targets)]
+    return [
+        *words.each(
+            totals.assign(other=other),
+            f"On {_PLACE}, ours is {{vs_single:.2f}} times as fast as one at a time and "
+            "{vs_sorted:.2f} times as fast as the fastest length-sorted batches{other}; it reaches "
+            "{share_of_limit:.1%} of the matmul rate measured in that run, {share_of_held:.1%} of "
+            "the rate that was held for seconds.",
+        ),
+        *words.each(
+            workers,
+            "{workers} processes extract {items:,} items {ratio:.2f} times as fast as one "
+            "({all_s:.1f} s and {one_s:.1f} s on {card}).",
+        ),
+    ]
 
 
 def starting(starts: pd.DataFrame, memory: pd.DataFrame) -> list[str]:
-    """How soon a first score is there, what a run adds to its model, and what memory it takes.
-
-    Parameters
-    ----------
-    starts, memory
-        As the functions of these names of ``stats`` return them.
-    """
-    told = [
-        f"A first score of {row.model} is there {row.first_score_s:.1f} to "
-        f"{row.slowest_first_score_s:.1f} s after the process starts ({row.card}); a run of "
-        f"{row.items:,} items takes {row.extract_s:.1f} s, of it {row.forward_s:.1f} s in its model"
-        + (f": {row.overhead:.1%} more than that." if row.overhead > 0 else ".")
-        for row in starts.itertuples()
+    """How soon a first score is there, what a run adds to its model, and what memory it takes."""
+    more = [f": {each:.1%} more than that" if each > 0 else "" for each in starts["overhead"]]
+    return [
+        *words.each(
+            starts.assign(more=more),
+            "A first score of {model} is there {first_score_s:.1f} to {slowest_first_score_s:.1f} "
+            "s after the process starts ({card}); a run of {items:,} items takes {extract_s:.1f} "
+            "s, of it {forward_s:.1f} s in its model{more}.",
+        ),
+        *words.each(
+            memory,
+            "A run of {responses:,} responses, {piece_items:,} items at a time, held "
+            "{first_mib:,.0f} MiB when a tenth or more was done and {last_mib:,.0f} MiB at the "
+            "end; opened, with one slice of the states read, {read_mib:,.0f} MiB.",
+        ),
     ]
-    told += [
-        f"A run of {row.responses:,} responses, {row.piece_items:,} items at a time, held "
-        f"{row.first_mib:,.0f} MiB when a tenth or more was done and {row.last_mib:,.0f} MiB at "
-        f"the end; opened, with one slice of the states read, {row.read_mib:,.0f} MiB."
-        for row in memory.itertuples()
-    ]
-    return told
 
 
 def precision(precision: pd.DataFrame) -> list[str]:
-    """How far scores move with number type and packing, and what ties.
-
-    Parameters
-    ----------
-    precision
-        As the function of this name of ``stats`` returns it.
-    """
-    return [
-        f"{row.way.capitalize()}, the scores of {row.model} on {row.items:,} items ({row.card}) "
-        f"differ from float32 one at a time by {row.spread_median:.1e} standard deviations of "
-        f"the head (the median head; {row.spread_most:.1e} the one with most); "
-        f"{row.sides_median:.1%} of the pairs change sides ({row.sides_most:.1%} at most), "
-        f"{row.ties:.1%} tie at most, and {row.ties_if_rounded:.1%} would if scores were rounded."
-        for row in precision.itertuples()
-    ]
-
-
-def _beside(row: Any) -> str:
-    told = (
-        f"On {_place(row)}, ours is {_times(row.vs_single)} as fast as one at a time and "
-        f"{_times(row.vs_sorted)} as fast as the fastest length-sorted batches"
-    )
-    if row.vs_best < row.vs_sorted:
-        told += f", but {_times(row.vs_best)} as fast as the fastest other way"
-    return (
-        f"{told}; it reaches {row.share_of_limit:.1%} of the matmul rate measured in that run, "
-        f"{row.share_of_held:.1%} of the rate that was held for seconds."
+    """How far scores move with number type and packing, and what ties."""
+    return words.each(
+        precision.assign(way=precision["way"].str.capitalize()),
+        "{way}, the scores of {model} on {items:,} items ({card}) differ from float32 one at a "
+        "time by {spread_median:.1e} standard deviations of the head (the median head; "
+        "{spread_most:.1e} the one with most); {sides_median:.1%} of the pairs change sides "
+        "({sides_most:.1%} at most), {ties:.1%} tie at most, and {ties_if_rounded:.1%} would if "
+        "scores were rounded.",
     )
 
 
 def savings(ways: pd.DataFrame) -> list[str]:
     """Where ours gains on the fastest length-sorted way: fewer tokens, or more a second."""
-    told = []
+    sentences = []
     for _, rows in ways.groupby(["file", "set"], sort=False):
-        ours = next(rows[rows["ours"]].itertuples())
-        other = _fastest_sorted(rows)
-        told.append(
-            f"On {_place(ours)}, {other.way} computes {other.tokens / ours.tokens:.2f} times the "
-            f"tokens of ours ({other.tokens:,} and {ours.tokens:,}), and ours gets through "
-            f"{ours.tokens_per_second / other.tokens_per_second:.2f} times as many a second "
-            f"({ours.tokens_per_second:,.0f} and {other.tokens_per_second:,.0f})."
+        ours, other = rows[rows["ours"]].iloc[0], _fastest_sorted(rows)
+        sentences.append(
+            f"On {_PLACE.format(**ours)}, {other['way']} computes "
+            f"{other['tokens'] / ours['tokens']:.2f} times the tokens of ours "
+            f"({other['tokens']:,} and {ours['tokens']:,}), and ours gets through "
+            f"{ours['tokens_per_second'] / other['tokens_per_second']:.2f} times as many a second "
+            f"({ours['tokens_per_second']:,.0f} and {other['tokens_per_second']:,.0f})."
         )
-    return told
+    return sentences
 
 
 def shortfalls(
@@ -105,38 +94,43 @@ def shortfalls(
 ) -> list[str]:
     """Each aim that was missed, with what the tables tell of why; then what wasn't measured."""
     reasons = {
-        "vs_single": lambda row: _launches(_of(ways, row)) + _most(_of(totals, row)),
-        "share_of_limit": lambda row: _bursts(totals[totals["card"] == row.card]),
-        "ratio": lambda row: _split(next(_of(workers, row).itertuples())),
-        "overhead": lambda row: "".join(map(_outside, _of(workers, row).itertuples())),
+        "vs_single": lambda row: [_launches(_of(ways, row)), _whole_rate(_of(totals, row))],
+        "share_of_limit": lambda row: [_bursts(totals[totals["card"] == row.card])],
+        "ratio": lambda row: words.each(
+            _of(workers, row).assign(even=lambda all: all["one_s"] / all["workers"]),
+            "All took {all_s:.2f} s; an even share of what one took is {even:.2f} s.",
+        ),
+        "overhead": lambda row: words.each(
+            _of(workers, row).assign(between=lambda all: all["one_s"] - all["forward_s"]),
+            "One process took {one_s:.2f} s, its model alone {forward_s:.2f} s; the {between:.2f} "
+            "s between hold what is tokenised before the first row, trying the packing, rows that "
+            "are less full within shards, and writing the last of them. Gathering shards into a "
+            "run took {gather_s:.2f} s more, which no ratio counts.",
+        ),
     }
-    told = []
+    sentences = []
     for row in targets[targets["outcome"] == MISSED].itertuples():
-        sentence = f"Missed: {_aim(row)}."
-        reason = reasons.get(row.measure, lambda row: "")(row)
-        told.append(f"{sentence} {reason.strip()}".rstrip())
-    told += [
+        why = reasons[row.measure](row) if row.measure in reasons else []
+        sentences.append(" ".join([f"Missed: {_aim(row)}.", *filter(None, why)]))
+    sentences += [
         f"Not measured: {row.what} ({_whose(row)}), aimed at {_amount(row.measure, row.aim)}."
         for row in targets[targets["outcome"] == NOT_MEASURED].itertuples()
     ]
-    told += [
-        f"On {_place(row)}, tokenising takes {row.encoding_s_per_1000:.2f} s per 1,000 items, "
-        "which is in no ratio of ways."
-        for row in totals.itertuples()
-    ]
-    return told
+    return sentences + words.each(
+        totals,
+        f"On {_PLACE}, tokenising takes {{encoding_s_per_1000:.2f}} s per 1,000 items, which is in "
+        "no ratio of ways.",
+    )
 
 
 def answer(targets: pd.DataFrame) -> str:
     """In short: how many aims were reached, by every measurement of them, and which were not."""
     aims = targets.groupby(["device", "set", "measure"], sort=False)["outcome"].agg(_of_all)
-    counts = aims.value_counts()
-    told = f"Of {len(aims)} aims {counts.get(REACHED, 0)} were reached"
-    for outcome in (MISSED, NOT_MEASURED):
-        if outcome in counts:
-            told += f", {counts[outcome]} {outcome}"
+    others = words.tally(aims, (MISSED, NOT_MEASURED))
+    text = f"Of {len(aims)} aims {(aims == REACHED).sum()} were reached"
+    text += f", {others}." if others else "."
     missed = "; ".join(_aim(row) for row in targets[targets["outcome"] == MISSED].itertuples())
-    return f"{told}. Missed: {missed}." if missed else f"{told}."
+    return f"{text} Missed: {missed}." if missed else text
 
 
 def _of_all(outcomes: pd.Series) -> str:
@@ -147,26 +141,15 @@ def _of_all(outcomes: pd.Series) -> str:
 def notes(files: pd.DataFrame) -> list[str]:
     """The notes that measurements carry."""
     noted = files[files["note"] != ""]
-    return [f"{row.file}: {row.note.rstrip('.')}." for row in noted.itertuples()]
+    return words.each(noted.assign(note=noted["note"].str.rstrip(".")), "{file}: {note}.")
 
 
 def shown(targets: pd.DataFrame) -> pd.DataFrame:
     """The aims as a page shows them: in words and with units."""
-    return pd.DataFrame(
-        {
-            "of": [_whose(row) for row in targets.itertuples()],
-            "what": targets["what"],
-            "aim": [
-                f"{'at least' if row.least else 'at most'} {_amount(row.measure, row.aim)}"
-                for row in targets.itertuples()
-            ],
-            "measured": [
-                _found(row) if row.outcome != NOT_MEASURED else "–" for row in targets.itertuples()
-            ],
-            "outcome": targets["outcome"],
-            "file": targets["file"],
-        }
-    )
+    rows = list(targets.itertuples())
+    measured = [_found(row) if row.outcome != NOT_MEASURED else "–" for row in rows]
+    table = targets.assign(of=list(map(_whose, rows)), aim=list(map(_bound, rows)))
+    return table.assign(measured=measured)[["of", "what", "aim", "measured", "outcome", "file"]]
 
 
 def glued(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) -> dict[str, str]:
@@ -174,7 +157,6 @@ def glued(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) ->
 
     Where two files measured the same, their names are put after.
     """
-    told = speed(totals, workers, targets)
     names = [(f"{row.set}-{row.device}", row.file) for row in totals.itertuples()]
     names += [(f"workers-{row.workers}", row.file) for row in workers.itertuples()]
     shared = Counter(name for name, _ in names)
@@ -182,57 +164,39 @@ def glued(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) ->
         name if shared[name] == 1 else f"{name}-{file.removesuffix('.json')}"
         for name, file in names
     ]
-    return dict(zip([*keys, "answer"], told, strict=True))
+    kept = dict(zip(keys, _measured(totals, workers), strict=True))
+    return kept | {"answer": answer(targets)}
 
 
 # ---- Why ----
 
 
 def _launches(ways: pd.DataFrame) -> str:
-    single = next(ways[ways["way"] == SINGLE].itertuples())
-    other = _fastest_sorted(ways)
-    if single.tokens_per_second >= other.tokens_per_second:
+    single, other = ways[ways["way"] == SINGLE].iloc[0], _fastest_sorted(ways)
+    if single["tokens_per_second"] >= other["tokens_per_second"]:
         return ""
     return (
-        f"One at a time the card gets through {single.tokens_per_second:,.0f} tokens a second, "
-        f"with {other.way} through {other.tokens_per_second:,.0f}: it isn't busy, and most likely "
-        "waits for the host to launch its work. So this ratio depends on the host too, and is the "
-        "smaller the faster the host."
+        f"One at a time the card gets through {single['tokens_per_second']:,.0f} tokens a second, "
+        f"with {other['way']} through {other['tokens_per_second']:,.0f}: it isn't busy, and most "
+        "likely waits for the host to launch its work. So this ratio depends on the host too, and "
+        "is the smaller the faster the host."
     )
 
 
-def _most(totals: pd.DataFrame) -> str:
-    row = next(totals.itertuples())
-    return (
-        f" With the whole of the card's matmul rate it would be "
-        f"{row.vs_single / row.share_of_limit:.1f} times."
-    )
+def _whole_rate(totals: pd.DataFrame) -> str:
+    row = totals.iloc[0]
+    times = row["vs_single"] / row["share_of_limit"]
+    return f"With the whole of the card's matmul rate it would be {times:.1f} times."
 
 
 def _bursts(totals: pd.DataFrame) -> str:
-    told = "The share counts no operations of attention, so it can't reach the whole rate."
-    low, high = totals["matmul_tflops"].min(), totals["matmul_tflops"].max()
-    if low == high:
-        return told
+    text = "The share counts no operations of attention, so it can't reach the whole rate."
+    rates = totals["matmul_tflops"]
+    if rates.nunique() == 1:
+        return text
     return (
-        f"{told} The rate itself was measured anew for each set, at {low:,.0f} to {high:,.0f} "
+        f"{text} The rate itself was measured anew for each set, at {words.span(rates, ',.0f')} "
         "TFLOP/s; the share moves with it."
-    )
-
-
-def _split(row: Any) -> str:
-    return (
-        f"All took {row.all_s:.2f} s; an even share of what one took is "
-        f"{row.one_s / row.workers:.2f} s."
-    )
-
-
-def _outside(row: Any) -> str:
-    return (
-        f"One process took {row.one_s:.2f} s, its model alone {row.forward_s:.2f} s; the "
-        f"{row.one_s - row.forward_s:.2f} s between hold what is tokenised before the first row, "
-        "trying the packing, rows that are less full within shards, and writing the last of them. "
-        f"Gathering shards into a run took {row.gather_s:.2f} s more, which no ratio counts."
     )
 
 
@@ -241,16 +205,11 @@ def _of(table: pd.DataFrame, target: Any) -> pd.DataFrame:
     return rows[rows["set"] == target.set] if target.set else rows
 
 
-def _fastest_sorted(ways: pd.DataFrame) -> Any:
-    rows = ways[ways["way"].str.startswith(SORTED)]
-    return next(rows.nsmallest(1, "seconds_per_1000").itertuples())
+def _fastest_sorted(ways: pd.DataFrame) -> pd.Series:
+    return ways[ways["way"].str.startswith(SORTED)].nsmallest(1, "seconds_per_1000").iloc[0]
 
 
 # ---- Words ----
-
-
-def _place(row: Any) -> str:
-    return f"{row.items:,} items of {row.set} ({row.model}, {row.card})"
 
 
 def _whose(row: Any) -> str:
@@ -259,11 +218,11 @@ def _whose(row: Any) -> str:
 
 
 def _aim(row: Any) -> str:
-    bound = "at least" if row.least else "at most"
-    return (
-        f"{row.what} ({_whose(row)}), {_found(row)} where {bound} "
-        f"{_amount(row.measure, row.aim)} was aimed for"
-    )
+    return f"{row.what} ({_whose(row)}), {_found(row)} where {_bound(row)} was aimed for"
+
+
+def _bound(row: Any) -> str:
+    return f"{'at least' if row.least else 'at most'} {_amount(row.measure, row.aim)}"
 
 
 def _found(row: Any) -> str:
@@ -281,7 +240,3 @@ def _amount(measure: str, value: float, digits: int | None = None) -> str:
     if measure in SHARES:
         return f"{value:.0%}" if digits is None else f"{value:.{digits}%}"
     return f"{value:g}×" if digits is None else f"{value:.{digits + 1}f}×"
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.2f} times"

@@ -5,7 +5,6 @@ Of one run of any model. Win rates are shared by many analyses and so lie below:
 
 ``official``     the benchmarks' own scores, ``official_words`` their part of the page
 ``words``        takeaways and what the page keeps
-``ties``         ties, in words
 ``calibration``  verdicts, intervals, power
 """
 

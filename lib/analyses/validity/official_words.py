@@ -1,9 +1,9 @@
 """The benchmarks' own scores on a validity page: RewardBench, RewardBench 2, RM-Bench.
 
-``scores``   the scores themselves; ``None`` for a run of anything else
-``shown``    a row a head and baseline, a column a score
-``says``     what the score is, and what the run lacks of the benchmark
-``section``  heading, sentences and table for the page; nothing for other data sets
+``scores``     the scores themselves; ``None`` for a run of anything else
+``shown``      a row a head and baseline, a column a score
+``sentences``  what the score is, and what the run lacks of the benchmark
+``section``    heading, sentences and table for the page; nothing for other data sets
 """
 
 from __future__ import annotations
@@ -89,13 +89,7 @@ def benchmark(dataset: str) -> Benchmark | None:
 
 
 def scores(run: xr.Dataset) -> pd.DataFrame | None:
-    """The official scores of a run; ``None`` where its data set has none.
-
-    Returns
-    -------
-    pandas.DataFrame or None
-        As ``official`` returns it for the run's benchmark.
-    """
+    """The official scores of a run, as ``official`` gives them; ``None`` for other data sets."""
     found = benchmark(run.attrs["dataset"])
     return found.score(run) if found else None
 
@@ -140,17 +134,20 @@ def _by_difficulty(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(column=rows["name"] + " " + rows["difficulty"])[~overall & ~average]
 
 
-def says(dataset: str, scored: pd.DataFrame) -> list[str]:
+def sentences(dataset: str, scored: pd.DataFrame) -> list[str]:
     """What the score is; and where the run holds a part of the benchmark, what it lacks."""
     found = benchmark(dataset)
-    told = [found.rule, SHARED if found.score is official.reward_bench_2 else STRICT]
+    rules = [found.rule, SHARED if found.score is official.reward_bench_2 else STRICT]
     notes = _notes(scored)
-    lacks = [note for note in notes if not note.startswith(REMARKS)]
     remarks = [note for note in notes if note.startswith(REMARKS)]
+    lacks = "; ".join(note for note in notes if note not in remarks)
     if shown(dataset, scored).columns.tolist() == ["head"]:
-        return [*told, f"{': '.join([NO_SCORE, '; '.join(lacks)]) if lacks else NO_SCORE}."]
-    told += [f"{PART}: {'; '.join(lacks)}."] if lacks else []
-    return told + ([f"The overall score here: {'; '.join(remarks)}."] if remarks else [])
+        return [*rules, f"{NO_SCORE}{lacks and ': '}{lacks}."]
+    if lacks:
+        rules.append(f"{PART}: {lacks}.")
+    if remarks:
+        rules.append(f"The overall score here: {'; '.join(remarks)}.")
+    return rules
 
 
 def _notes(scored: pd.DataFrame) -> list[str]:
@@ -164,12 +161,7 @@ def section(
 ) -> Html | None:
     """The part of the page about the official score; ``None`` for other data sets.
 
-    Parameters
-    ----------
-    run
-        A Run.
-    save
-        Called with the scores and the name ``official``, to keep them.
+    ``save`` is called with the scores and the name ``official``, to keep them.
     """
     dataset = run.attrs["dataset"]
     found = benchmark(dataset)
@@ -183,6 +175,6 @@ def section(
         save(scored, "official")
     frame = shown(dataset, scored)
     numbers = frame.columns.drop("head")
-    told = " ".join(map(escape, says(dataset, scored)))
+    text = " ".join(map(escape, sentences(dataset, scored)))
     below = table(frame, dict.fromkeys(numbers, ".3f")).markup if len(numbers) else ""
-    return Html(f"<h2>{title}</h2><p>{told}</p>{below}")
+    return Html(f"<h2>{title}</h2><p>{text}</p>{below}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -9,85 +10,73 @@ import xarray as xr
 
 from lib import words
 from lib.run import TRAINED
-from lib.stats.winrates import ALL, CHANCE, STRONG, distinct
-from lib.words import longer as beside
+from lib.stats.winrates import ALL, CHANCE, STRONG, distinct, tied
+from lib.words import longer
 
-_SAYS = {
+FEW = 6  # heads with a sentence each; of more only the first and the last have one
+NAMED = 6  # heads named with their share of ties
+ROUGH = ("bfloat16", "float16")  # number types whose rounding makes ties
+NOTHING = ("inconclusive", "chance")
+_VERDICT = {
     "strong": "{head} strongly tracks what the data set marks as better",
     "tracks": "{head} tracks what the data set marks as better",
     "inverted": "{head} is inverted: it prefers what the data set marks as worse",
     "chance": "{head} is at chance",
     "inconclusive": "{head} is inconclusive",
-    "undefined": "{head} gives no verdict: {note}",
+    "undefined": "{head} gives no verdict: {note}.",
 }
-
-
-def interval(row: Any) -> str:
-    """``.612 [.570, .653]``."""
-    return f"{row.win_rate:.3f} [{row.low:.3f}, {row.high:.3f}]"
 
 
 def verdict(row: Any) -> str:
     """A head's verdict as a sentence with its numbers, and with what it may owe to length."""
-    says = _SAYS[row.verdict].format(head=row.head, note=row.note)
+    text = _VERDICT[row.verdict].format(head=row.head, note=row.note)
     if row.verdict == "undefined":
-        return f"{says}."
-    found = f"{says} (win rate {interval(row)}, adjusted p = {row.p_adjusted:.2g})"
-    if row.verdict in ("inconclusive", "chance"):
-        found += f"; {words.departures(pd.Series([row.mde]))}"
-    owed = beside.head(row)
-    return f"{found}; {owed}." if owed else f"{found}."
+        return text
+    numbers = words.RATE.format(**row._asdict())
+    parts = [f"{text} (win rate {numbers}, adjusted p = {row.p_adjusted:.2g})"]
+    if row.verdict in NOTHING:
+        parts.append(words.departures(pd.Series([row.mde])))
+    if owed := longer.head(row):
+        parts.append(owed)
+    return f"{'; '.join(parts)}."
 
 
-def validity(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> list[str]:
-    """Takeaways of the validity page: the heads on all comparisons, length, who was left out."""
+def takeaways(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> list[str]:
+    """The heads on all comparisons, their family, length, who was left out."""
     overall = table[table["subset"] == ALL]
-    told = [verdict(row) for row in overall.itertuples()] if len(overall) <= 6 else _many(overall)
-    told += family(table)
-    longer = baselines[
-        (baselines["subset"] == ALL) & (baselines["baseline"] == "longer response")
-    ].iloc[0]
-    if pd.notna(longer.win_rate):
-        told.append(f"The longer response alone wins {interval(longer)} of the comparisons.")
+    each = [verdict(row) for row in overall.itertuples()]
+    sentences = [*(each if len(overall) <= FEW else _many(overall)), *family(table)]
+    rows = baselines[(baselines["subset"] == ALL) & (baselines["baseline"] == "longer response")]
+    sentences += words.each(
+        rows.head(1).dropna(subset=["win_rate"]),
+        "The longer response alone wins " + words.RATE + " of the comparisons.",
+    )
     if (overall["verdict"] != "undefined").any() and not _can_be_chance(overall):
-        told.append(
+        sentences.append(
             "No head could be called chance here: none has both an interval short enough to fit "
             f"inside {CHANCE[0]:.2f} to {CHANCE[1]:.2f} and a test that would find the ends of "
             "that band."
         )
     held_back = run.attrs["dropped"].get(TRAINED, 0)
     if held_back:
-        told.append(
+        sentences.append(
             f"{held_back} items were held back because their prompt trained a head; "
             f"{run.sizes['item']} are audited."
         )
-    return told
-
-
-def family(table: pd.DataFrame) -> list[str]:
-    """How many verdicts are corrected together, and what those that found nothing could find."""
-    tests = distinct(table)
-    tests = tests[tests["p"].notna()]
-    if tests.empty:
-        return []
-    told = f"Verdicts are one family of {words.count(len(tests), 'test')}, corrected by Holm"
-    missed = tests[tests["verdict"].isin(["inconclusive", "chance"])]
-    if missed.empty:
-        return [f"{told}."]
-    return [f"{told}; for the {len(missed)} that found nothing, {words.departures(missed['mde'])}."]
+    return sentences
 
 
 def _many(overall: pd.DataFrame) -> list[str]:
-    counted = overall["verdict"].value_counts()
-    told = ", ".join(f"{n} {v}" for v, n in counted.items())
-    told = [f"Of {len(overall)} heads: {told}.", *beside.verdicts(overall)]
+    counts = words.tally(overall["verdict"], overall["verdict"].value_counts().index)
+    sentences = [f"Of {len(overall)} heads: {counts}.", *longer.verdicts(overall)]
     defined = overall[overall["verdict"] != "undefined"]
     if defined.empty:
-        notes = "; ".join(dict.fromkeys(overall["note"]))
-        return [*told, f"No head gives a verdict: {notes}."]
-    best = next(defined.nlargest(1, "win_rate").itertuples())
-    worst = next(defined.nsmallest(1, "win_rate").itertuples())
-    return [*told, f"Highest: {verdict(best)}", f"Lowest: {verdict(worst)}"]
+        return [*sentences, f"No head gives a verdict: {words.reasons(overall['note'])}."]
+    best, worst = (
+        next(rows.itertuples())
+        for rows in (defined.nlargest(1, "win_rate"), defined.nsmallest(1, "win_rate"))
+    )
+    return [*sentences, f"Highest: {verdict(best)}", f"Lowest: {verdict(worst)}"]
 
 
 def _can_be_chance(overall: pd.DataFrame) -> bool:
@@ -95,43 +84,73 @@ def _can_be_chance(overall: pd.DataFrame) -> bool:
     return bool((short & (overall["mde"] <= CHANCE[1] - 0.5)).any())
 
 
+def family(table: pd.DataFrame) -> list[str]:
+    """How many verdicts are corrected together, and what those that found nothing could find."""
+    tests = distinct(table).dropna(subset=["p"])
+    if tests.empty:
+        return []
+    text = f"Verdicts are one family of {words.count(len(tests), 'test')}, corrected by Holm"
+    missed = tests.loc[tests["verdict"].isin(NOTHING), "mde"]
+    if missed.empty:
+        return [f"{text}."]
+    return [f"{text}; for the {len(missed)} that found nothing, {words.departures(missed)}."]
+
+
+def ties(table: pd.DataFrame, extraction: Mapping[str, str] | None = None) -> list[str]:
+    """One sentence where a head ties on any comparison; none where no head does.
+
+    ``extraction`` is how the run was made, as its ``attrs`` have it: a rough number type is named.
+    """
+    overall = table[table["subset"] == ALL].assign(share=tied)
+    some = overall[overall["share"] > 0].sort_values("share", ascending=False, kind="stable")
+    if some.empty:
+        return []
+    named = words.each(some, "{head} on {share:.1%} ({ties:.0f} of {n})")
+    text = (
+        f"{len(some)} of {words.count(len(overall), 'head')} {'ties' if len(some) == 1 else 'tie'} "
+        f"on some comparisons, each counted half: {words.listed(named, NAMED)}."
+    )
+    dtype = (extraction or {}).get("dtype", "")
+    if dtype in ROUGH and (some["share"] < 1).any():
+        text += f" The run's states were computed in {dtype}, and rounding can make ties."
+    return [text]
+
+
 def published(table: pd.DataFrame, rule: pd.DataFrame) -> list[str]:
     """What the published rule calls valid, and what it rejects for which reason.
 
-    Parameters
-    ----------
-    table, rule
-        As ``lib.stats``'s ``validity`` and ``validity_as_published`` return them.
+    The tables are those of ``lib.stats``'s ``validity`` and ``validity_as_published``.
     """
     found = rule[["head", "subset", "accuracy", "p", "valid"]].rename(columns={"p": "rule_p"})
     merged = table.merge(found, on=["head", "subset"])
     overall = merged[merged["subset"] == ALL]
-    valid = overall[overall["valid"]]["head"].tolist()
-    missed = overall[~overall["valid"]]
-    told = [
-        f"By the published rule {len(valid)} of {len(overall)} heads are valid"
-        + (f": {', '.join(valid)}." if valid else ".")
+    valid, missed = overall.loc[overall["valid"], "head"], overall[~overall["valid"]]
+    names = f": {', '.join(valid)}" if len(valid) else ""
+    tracks = missed["verdict"].isin(["strong", "tracks"])
+    few, unsure = missed["accuracy"] < STRONG, ~(missed["rule_p"] < 0.05)
+    tracking = "while tracking what the data set marks as better, with"
+    rejected = {
+        "while pointing the other way": missed["verdict"] == "inverted",
+        f"{tracking} fewer wins than the rule's threshold": tracks & few & ~unsure,
+        f"{tracking} wins enough, but gaps that the rule's test doesn't find above 0": tracks
+        & unsure
+        & ~few,
+        f"{tracking} too few wins, and gaps that the rule's test doesn't find above 0": tracks
+        & few
+        & unsure,
+    }
+    return [
+        f"By the published rule {len(valid)} of {len(overall)} heads are valid{names}.",
+        *(
+            f"Rejected {why}: {', '.join(missed.loc[rows, 'head'])}."
+            for why, rows in rejected.items()
+            if rows.any()
+        ),
     ]
-    inverted = missed[missed["verdict"] == "inverted"]["head"]
-    if len(inverted):
-        told.append(f"Rejected while pointing the other way: {', '.join(inverted)}.")
-    tracking = missed[missed["verdict"].isin(["strong", "tracks"])]
-    few, silent = tracking["accuracy"] < STRONG, ~(tracking["rule_p"] < 0.05)
-    for why, rejected in (
-        ("with fewer wins than the rule's threshold", few & ~silent),
-        ("with wins enough, but gaps that the rule's test doesn't find above 0", silent & ~few),
-        ("with too few wins, and gaps that the rule's test doesn't find above 0", few & silent),
-    ):
-        if rejected.any():
-            heads = ", ".join(tracking.loc[rejected, "head"])
-            told.append(
-                f"Rejected while tracking what the data set marks as better, {why}: {heads}."
-            )
-    return told
 
 
 def glued(table: pd.DataFrame) -> dict[str, str]:
     """Values of the validity page for other pages: one sentence a head, and the count."""
     overall = table[table["subset"] == ALL]
-    values = {f"verdict-{row.head}": verdict(row) for row in overall.itertuples()}
-    return values | {"comparisons": str(int(overall["n"].iloc[0]))}
+    kept = {f"verdict-{row.head}": verdict(row) for row in overall.itertuples()}
+    return kept | {"comparisons": str(int(overall["n"].iloc[0]))}

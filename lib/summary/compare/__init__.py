@@ -2,6 +2,7 @@
 
 ``stats``        ``scores``, ``compare``
 ``charts``       scores, differences
+``words``        takeaways
 ``calibration``  differences between models
 """
 

@@ -2,6 +2,7 @@
 
 ``stats``   ``scorecard``, ``matrix``, ``longer``, ``sides``, ``entanglement``, ``gates``
 ``charts``  the matrix of heads and protocols
+``words``   takeaways, the gate, a legend of verdicts
 """
 
 from lib.declared import ONCE, Analysis

@@ -15,7 +15,7 @@ def told(run) -> str:
     )
     groups, found = stats.clusters(run, draws=20), stats.factors(run, draws=99)
     overview = stats.overview(published, pairs, groups, found)
-    sentences = words.disentanglement(overview, pairs, groups)
+    sentences = words.takeaways(overview, pairs, groups)
     sentences += words.published(overview, published)
     assert all(isinstance(value, str) for value in words.glued(overview).values())
     assert all(sentence.endswith(".") and "nan" not in sentence for sentence in sentences)
@@ -46,7 +46,7 @@ def test_pairs_of_opposite_signs_are_counted_of_those_with_both_intervals():
         [(kind, "a", str(k), *both) for kind, rows in ends.items() for k, both in enumerate(rows)],
         columns=["kind", "head", "other", "low", "high"],
     )
-    (text,) = words._reversed(pairs)
+    (text,) = words.reversals(pairs)
     assert text.startswith("Of 4 pairs with an interval between and within items 2 have opposite")
     assert "a and 0; a and 1." in text
 

@@ -9,7 +9,7 @@ from lib.analyses.geometry import stats, words, worlds
 def told(world, weight, gain=None, note="") -> str:
     identity, gauges = stats.identity(world.run, weight), stats.gauges(world.run, weight, gain)
     location = stats.location(gauges, identity)
-    sentences = words.geometry(location, gauges, identity, note)
+    sentences = words.takeaways(location, gauges, identity, note)
     sentences += words.published(
         stats.geometry_as_published(world.run, weight, draws=5), stats.mantel(world.run, weight)
     )

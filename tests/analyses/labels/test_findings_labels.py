@@ -23,7 +23,7 @@ def run_of(gaps, heads):
 
 def test_exchanged_names_are_told_with_their_numbers():
     check = stats.label_check(label_world("swap", pairs=200))
-    told = " ".join(on_labels.labels(check))
+    told = " ".join(on_labels.takeaways(check))
     pair = check.pairs[check.pairs["wrong"]].iloc[0]
     assert "Of 4 heads whose claim could be tested, 2 get their own" in told
     assert (
@@ -45,14 +45,14 @@ def test_a_pair_is_told_where_it_says_more_than_the_wrong_head():
     follows = {"a": "B", "b": "A", "f": "C"}
     centred = pd.DataFrame({"head": list(follows), "other_claims": list(follows.values())})
     check = stats.LabelCheck(heads, table, centred.assign(wrong=True, p=0), 7, 0, 1, 1, 0, "")
-    told = on_labels._unexplained(check)[["head", "other"]].to_numpy().tolist()
+    told = on_labels.unexplained(check)[["head", "other"]].to_numpy().tolist()
     # a and b are exchanged, which explains a's other pairs; f follows what c claims.
     assert told == [["a", "b"], ["d", "e"], ["f", "c"], ["g", "rival"]]
 
 
 def test_right_names_are_not_called_wrong_and_power_is_told():
     check = stats.label_check(label_world("correct", pairs=200))
-    told = " ".join(on_labels.labels(check))
+    told = " ".join(on_labels.takeaways(check))
     assert "No name is called wrong" in told and "with power" in told
     assert "fit better than random ones would (p = 0.042; the smallest p" in told
     assert on_labels.glued(check)["wrong"] == "none"
@@ -60,7 +60,7 @@ def test_right_names_are_not_called_wrong_and_power_is_told():
 
 def test_a_single_head_gets_a_sentence():
     check = stats.label_check(run_of(np.ones((9, 1)), ["safety"]))
-    first, own, *_ = on_labels.labels(check)
+    first, own, *_ = on_labels.takeaways(check)
     assert first.startswith("No name could be tested against others")
     assert own.startswith("safety wins 1.000")
     assert on_labels.glued(check)["p"] == "–"
@@ -68,7 +68,7 @@ def test_a_single_head_gets_a_sentence():
 
 def test_heads_that_claim_nothing_are_named():
     check = stats.label_check(run_of(np.ones((9, 2)), ["safety", "mystery"]))
-    assert "Not tested (claims none of the concepts): mystery." in on_labels.labels(check)
+    assert "Not tested (claims none of the concepts): mystery." in on_labels.takeaways(check)
 
 
 def test_agreement_is_told_by_verdict():
@@ -83,7 +83,7 @@ def test_agreement_is_told_by_verdict():
 def findings(kind, **options):
     runs = protocol_world(kind, **options)
     components = protocols.variance_components(runs, draws=200)
-    return on_protocols.protocols(protocols.protocol_matrix(runs), components), components
+    return on_protocols.takeaways(protocols.protocol_matrix(runs), components), components
 
 
 def test_heads_that_change_sides_and_the_interaction_are_told():

@@ -76,7 +76,7 @@ def test_a_part_of_rm_bench_shows_the_difficulties_of_the_domains_that_it_holds(
         hard = own.set_index("head")["score"]
         found = frame.set_index("head")[f"{domain} hard"]
         pd.testing.assert_series_equal(found, hard, check_names=False)
-    told = says.says("rm-bench", scored)
+    told = says.sentences("rm-bench", scored)
     assert told[-1].startswith(says.PART) and "missing: code, math" in told[-1]
 
 
@@ -137,7 +137,7 @@ def test_a_whole_rm_bench_shows_the_difficulties_over_all_and_the_average_of_eac
     frame = says.shown("rm-bench", scored)
     assert frame.columns.tolist() == ["head", *LEVELS, "chat"]
     assert frame.iloc[0].tolist() == ["a", pytest.approx(0.1), 0.2, pytest.approx(0.3), 0.4, 0.8]
-    assert not any(says.PART in sentence for sentence in says.says("rm-bench", scored))
+    assert not any(says.PART in sentence for sentence in says.sentences("rm-bench", scored))
 
 
 def test_parts_of_parts_are_left_to_the_table_that_is_kept():
@@ -156,7 +156,7 @@ def test_a_run_without_any_whole_item_says_so_without_a_table():
     rows = [("overall", "overall", level, np.nan) for level in LEVELS]
     scored = whole("rm-bench", *rows).assign(note="items without all nine comparisons: 3")
     assert says.shown("rm-bench", scored).columns.tolist() == ["head"]
-    assert says.says("rm-bench", scored)[-1] == (
+    assert says.sentences("rm-bench", scored)[-1] == (
         "No official score can be given: items without all nine comparisons: 3."
     )
 
@@ -192,24 +192,24 @@ def test_where_no_domain_is_whole_the_halves_of_safety_stand_alone(committed):
         "head",
         *(f"safety-refuse {level}" for level in LEVELS[:3]),
     ]
-    assert says.says("rm-bench", scored)[-1].startswith(says.PART)
+    assert says.sentences("rm-bench", scored)[-1].startswith(says.PART)
 
 
 def test_how_a_whole_benchmark_was_scored_does_not_make_it_a_part():
     scored = whole("reward-bench", ("overall", "overall", "", 0.7))
-    told = says.says(
+    told = says.sentences(
         "reward-bench", scored.assign(note="with Prior Sets at half weight; not counted: x")
     )
     assert told[-1] == "The overall score here: with Prior Sets at half weight; not counted: x."
     assert not any(says.PART in sentence for sentence in told)
     lacking = scored.assign(note="missing: x; with Prior Sets at half weight")
-    assert f"{says.PART}: missing: x." in says.says("reward-bench", lacking)
+    assert f"{says.PART}: missing: x." in says.sentences("reward-bench", lacking)
 
 
 def test_a_head_whose_scores_are_no_numbers_does_not_make_the_run_a_part():
     scored = whole("reward-bench", ("overall", "overall", "", 0.7))
     scored.loc[0, ["score", "note"]] = [np.nan, official.NOT_NUMBERS]
-    assert len(says.says("reward-bench", scored)) == 2
+    assert len(says.sentences("reward-bench", scored)) == 2
     assert says.shown("reward-bench", scored)["overall"].isna().tolist() == [True, False]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from lib.analyses.validity.ties import MOST, ties
+from lib.analyses.validity.words import NAMED, ties
 
 
 def table(**counts: float) -> pd.DataFrame:
@@ -32,8 +32,8 @@ def test_scores_that_are_not_numbers_are_no_ties():
 
 
 def test_many_heads_are_counted():
-    (told,) = ties(table(**{f"head-{k}": 1 + k for k in range(MOST + 3)}))
-    assert told.count("of 200") == MOST and "and 3 more" in told
+    (told,) = ties(table(**{f"head-{k}": 1 + k for k in range(NAMED + 3)}))
+    assert told.count("of 200") == NAMED and "and 3 more" in told
 
 
 @pytest.mark.parametrize(("dtype", "said"), [("bfloat16", True), ("float32", False)])

@@ -85,7 +85,7 @@ def test_a_page_of_many_heads_counts_those_that_may_be_length():
     longer = np.repeat([1, -1], [80, 20])
     gaps = np.column_stack([*[longer] * 3, *[np.r_[np.ones(99), -1]] * 4])
     table = on_length(gaps, longer)
-    told = words.validity(
+    told = words.takeaways(
         table, stats.baselines(make_run(np.ones((4, 7)))), make_run(np.ones((4, 7)))
     )
     assert told[1] == (

@@ -16,7 +16,7 @@ from lib.analyses.labels import words
 from lib.analyses.labels import worlds as labels
 from lib.errors import DataError
 from lib.planted.worlds import validity_world
-from lib.summary import words as card_findings
+from lib.summary.scorecard import words as card_findings
 
 
 def rates(verdicts: dict[str, tuple[float, str]], subset: str = "all") -> pd.DataFrame:
@@ -191,7 +191,7 @@ def test_the_page_its_table_and_the_scorecard_give_each_name_one_verdict(keep, k
     assert card["label"].tolist() == check.heads["label"].tolist()
     said, glued = words.answer(check), words.glued(check)
     pairs = summary.entanglement(tables)
-    told = " ".join(card_findings.scorecard(card, summary.matrix(tables), pairs))
+    told = " ".join(card_findings.takeaways(card, summary.matrix(tables), pairs))
     for row in check.heads[check.heads["label"] != "not tested"].itertuples():
         assert (f"{row.head} is named for" in said) == (row.label == "wrong")
         assert (f"{row.head} is called wrong" in told) == (row.label == "wrong")

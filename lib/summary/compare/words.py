@@ -1,0 +1,100 @@
+"""What the comparison of models says, written from its tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from lib import words
+
+SHOWN = 3  # data sets that tell two models apart
+NAMED = 6  # models and data sets that win no more than length
+
+
+def takeaways(scores: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
+    """Each pair of models, then what can't be compared."""
+    models = scores["model"].unique()
+    if len(models) < 2:
+        one = models[0] if len(models) else "none"
+        return [f"One model was audited here ({one}), so there is nothing to compare it with."]
+    if pairs.empty:
+        return ["No two models were audited on the same dataset, so none are compared."]
+    sentences = []
+    for (model, other), rows in pairs.groupby(["model", "other"], sort=False):
+        sentences += _pair(model, other, rows)
+    family = int(pairs["p"].notna().sum())
+    if family:
+        sentences.append(
+            f"Corrected by Holm over {words.count(family, 'comparison')} of two models."
+        )
+    undefined = pairs[pairs["verdict"] == "undefined"]
+    for (model, other, note), rows in undefined.groupby(["model", "other", "note"], sort=False):
+        where = ", ".join(rows["dataset"].unique())
+        sentences.append(f"{model} and {other} are not paired on {where}: {note}.")
+    return sentences
+
+
+def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
+    apart = []
+    for verdict, winner, loser in (("higher", model, other), ("lower", other, model)):
+        apart += words.each(
+            rows[rows["verdict"] == verdict],
+            "{winner} ranks more comparisons of {dataset} as that data set marks them than "
+            "{loser}: {model} {rate:.3f}, {other} {other_rate:.3f}, difference {difference:+.3f} "
+            "[{low:+.3f}, {high:+.3f}] on {n} in common, adjusted p = {p_adjusted:.2g}.",
+            winner=winner,
+            loser=loser,
+        )
+    sentences = words.first(apart, SHOWN, f"further datasets tell {model} from {other}.")
+    alike = rows[rows["verdict"] == "not told apart"]
+    if len(alike):
+        sizes = [words.number(mde, ".3f", "no difference") for mde in alike["mde"]]
+        where = words.each(
+            alike.assign(size=sizes),
+            "{dataset} ({difference:+.3f}, {size} would have been found with power .8)",
+        )
+        sentences.append(f"{model} and {other} are not told apart on {', '.join(where)}.")
+    return sentences
+
+
+def answer(pairs: pd.DataFrame) -> str:
+    """In short: on which datasets one model ranks more as the data mark it than another."""
+    kinds = {
+        "higher": "ranks more comparisons as the data set marks them on",
+        "lower": "ranks fewer on",
+        "not told apart": "is not told from it on",
+        "undefined": "can't be compared on",
+    }
+    sentences = []
+    for (model, other), rows in pairs.groupby(["model", "other"], sort=False):
+        by_kind = {text: rows[rows["verdict"] == verdict] for verdict, text in kinds.items()}
+        sentences.append(f"Beside {other}, {model} {words.cases(by_kind, _difference)}.")
+    return " ".join(sentences) or "No two models were audited on the same dataset."
+
+
+def _difference(row: Any) -> str:
+    if pd.isna(row.difference):
+        return row.dataset
+    return f"{row.dataset} ({words.estimate(row.difference, row.low, row.high, '+.3f')})"
+
+
+def longer(scores: pd.DataFrame) -> list[str]:
+    """Which models' scores win no more than the longer response does, and where."""
+    known = scores[scores["win_rate"].notna() & scores["longer"].notna()]
+    if known.empty:
+        return []
+    where = words.each(
+        known[known["win_rate"] <= known["longer"]],
+        "{model} on {dataset} ({win_rate:.3f}, length {longer:.3f})",
+    )
+    if where:
+        return [
+            "The longer response alone wins as much as the score of "
+            f"{words.listed(where, NAMED)}, or more."
+        ]
+    left = len(scores) - len(known)
+    return [
+        "Each model's score wins more than the longer response alone on each data set"
+        + (f" where both are known; not so for {left} more." if left else ".")
+    ]

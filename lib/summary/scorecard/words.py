@@ -1,0 +1,238 @@
+"""What the scorecard says, written from its tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from lib import words
+from lib.analyses.disentanglement.stats import THRESHOLD
+from lib.analyses.protocols.words import changing, crossing
+from lib.stats.winrates import ALL, CHANCE, STRONG, VERDICTS
+from lib.summary.scorecard.stats import DOUBTED, NO_CONCEPT, NOT_TESTED, WRONG, compared
+from lib.summary.tables import NOT_RUN
+from lib.words.longer import extremes
+from lib.words.longer import verdicts as owed_to_length
+
+SHOWN = 3  # sentences of one sort
+
+
+def takeaways(
+    card: pd.DataFrame,
+    matrix: pd.DataFrame,
+    entangled: pd.DataFrame,
+    sides: pd.DataFrame | None = None,
+) -> list[str]:
+    """Verdicts, heads that change sides, names, partners, what is missing.
+
+    The tables are those that ``lib.summary``'s ``scorecard``, ``matrix``, ``entanglement`` and
+    ``sides`` return.
+    """
+    return [
+        *_verdicts(card, matrix),
+        *_sides(card, sides),
+        *_names(card),
+        *_partners(card, entangled),
+        *_readout(card),
+        *_missing(card, matrix),
+    ]
+
+
+def _verdicts(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
+    overall = _judged(matrix)
+    if overall.empty:
+        return []
+    protocols = words.count(overall["dataset"].nunique(), "protocol")
+    who = f"{len(card)} heads on {protocols} give {words.count(len(overall), 'verdict')}"
+    if len(card) == 1:
+        who = f"The model's one head, {card['head'].iloc[0]}, on {protocols}"
+    counts = f"{who}: {words.tally(overall['verdict'], VERDICTS)}."
+    return [" ".join([counts, *owed_to_length(overall)])]
+
+
+def _judged(matrix: pd.DataFrame) -> pd.DataFrame:
+    return matrix[(matrix["subset"] == ALL) & (matrix["verdict"] != NOT_RUN)]
+
+
+def _sides(card: pd.DataFrame, sides: pd.DataFrame | None) -> list[str]:
+    """Heads that change sides; nothing where no table corrects over protocols."""
+    if sides is None:
+        return []
+    sentences = words.first(crossing(sides), SHOWN, "further heads change sides too.")
+    if sentences:
+        return [*sentences, "That heads change sides is corrected over all protocols at once."]
+    if (card["protocols"] > 1).any():
+        return [
+            "No head is shown to go with the labels of one protocol and against those of another, "
+            "corrected over all protocols at once."
+        ]
+    return []
+
+
+def _names(card: pd.DataFrame) -> list[str]:
+    if (card["label"] == NOT_RUN).all():
+        return []
+    tested = card[~card["label"].isin([NOT_RUN, NOT_TESTED])]
+    if tested.empty:
+        return ["No head's name could be tested against what the head does."]
+    wrong = words.each(
+        card[card["label"] == WRONG],
+        "{head} is called wrong about {claims} on {label_on}: it {label_why} (it wins {own:.2f} "
+        "[{own_low:.2f}, {own_high:.2f}] of what it claims).",
+    )
+    doubted = words.each(
+        card[card["label"] == DOUBTED],
+        "The name of {head}, {claims}, is in doubt on {label_on}: it {label_why}.",
+    )
+    sentences = words.first(wrong, SHOWN, "further names are called wrong.")
+    sentences += words.first(doubted, SHOWN, "further names are in doubt.")
+    if not sentences and len(tested) == 1:
+        sentences = ["The one name that was tested is not contradicted."]
+    elif not sentences:
+        sentences = [f"None of the {len(tested)} names that were tested is called wrong."]
+    sentences.append(_unproven(tested))
+    untested = card[card["label"] == NOT_TESTED]
+    if len(untested):
+        claimless = len(untested) == 1 and (untested["claims"] == NO_CONCEPT).all()
+        why = ", since it claims none of the concepts" if claimless else ""
+        sentences.append(f"The name of {words.count(len(untested), 'head')} was not tested{why}.")
+    return sentences
+
+
+def _unproven(tested: pd.DataFrame) -> str:
+    """How many heads don't win on the criterion that they claim: silence is no support."""
+    unproven = int((tested["own_low"].astype(float) <= 0.5).sum())
+    if not unproven:
+        return "Each tested head wins its own criterion beyond its interval."
+    verb, own = ("doesn't", "its") if unproven == 1 else ("don't", "their")
+    return (
+        f"{unproven} of {words.count(len(tested), 'tested head')} {verb} win {own} own criterion "
+        f"beyond {own} interval."
+    )
+
+
+def _partners(card: pd.DataFrame, entangled: pd.DataFrame) -> list[str]:
+    if len(card) == 1 or (card["partners"] == NOT_RUN).all():
+        return []
+    if entangled.empty:
+        return [
+            f"No two heads' choices correlate beyond ±{THRESHOLD:g} for sure, wherever that was "
+            "looked at."
+        ]
+    pairs = words.each(
+        entangled.drop_duplicates(["head", "other"]),
+        "{head} and {other} are entangled: their choices correlate at {r:.2f} "
+        "[{low:.2f}, {high:.2f}] on {dataset}.",
+    )
+    return [
+        *words.first(pairs, SHOWN, "further pairs are entangled."),
+        f"Two heads count as entangled where the whole interval lies beyond ±{THRESHOLD:g}; of "
+        "several datasets the largest correlation is told.",
+    ]
+
+
+def _readout(card: pd.DataFrame) -> list[str]:
+    lost = words.each(
+        card[card["readout"].str.contains(": not read out", regex=False)],
+        "Probes find in the state what {head} doesn't read out.",
+    )
+    return words.first(lost, SHOWN, "further heads lose what the state holds.")
+
+
+def gate(gates: pd.DataFrame) -> list[str]:
+    """What the gate is worth beside each rule; one sentence where there is no gate to judge."""
+    sentences = []
+    for rule, rows in compared(gates).groupby("rule", sort=False):
+        found = rows[rows["p_adjusted"] < 0.05]
+        kinds = {"gains on": found[found["gain"] > 0], "loses on": found[found["gain"] < 0]}
+        parts = [text] if (text := words.cases(kinds, _gain)) else []
+        missed = len(rows) - len(found)
+        if missed:
+            parts.append(f"is not told apart on {missed} of {words.count(len(rows), 'dataset')}")
+        sentences.append(f"Beside {rule} the gate {'; '.join(parts)}.")
+    return sentences or ["The model has no gate, or no page judged it."]
+
+
+def _gain(row: Any) -> str:
+    return f"{row.dataset} ({words.estimate(row.gain, row.gain_low, row.gain_high, '+.3f')})"
+
+
+def _missing(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
+    absent = {"validity": matrix.empty} | {
+        analysis: (card[column] == NOT_RUN).all()
+        for analysis, column in (
+            ("labels", "label"),
+            ("disentanglement", "partners"),
+            ("probes", "readout"),
+        )
+    }
+    names = [name for name, missing in absent.items() if missing]
+    sentences = [f"Not run for this model: {', '.join(names)}."] if names else []
+    holes = matrix.loc[matrix["verdict"] == NOT_RUN, "dataset"].unique()
+    if len(holes):
+        sentences.append(f"Validity was not run for every head on {', '.join(holes)}.")
+    return sentences
+
+
+def longer(card: pd.DataFrame, lengths: pd.DataFrame) -> list[str]:
+    """From where to where the longer response goes, and which head goes most with it."""
+    sentences = extremes(lengths[lengths["subset"] == ALL])
+    known = card.dropna(subset=["from_length"])
+    if len(known) > 1 and sentences:
+        sentences += words.each(
+            known.nsmallest(1, "from_length"),
+            "The head whose win rates stay nearest to its own is {head}: {from_length:.3f} away, "
+            "the mean over protocols.",
+        )
+    return sentences
+
+
+def answer(card: pd.DataFrame, matrix: pd.DataFrame, sides: pd.DataFrame | None = None) -> str:
+    """In short: the verdicts, and how many heads change sides from protocol to protocol.
+
+    That number is shown where ``sides`` is at hand, as ``lib.summary.sides`` returns it: a
+    verdict of each page's own correction would change sides too often by luck.
+    """
+    several = 0 if sides is None else len(changing(sides))
+    if not several:
+        return " ".join([_in_short(card, matrix), *_sides(card, sides)])
+    return (
+        f"{_in_short(card, matrix)} {several} of {words.count(len(card), 'head')} "
+        f"{'goes' if several == 1 else 'go'} with the labels of one protocol and against "
+        "those of another, corrected over all protocols at once: what such a head is worth "
+        "depends on what was asked."
+    )
+
+
+def _in_short(card: pd.DataFrame, matrix: pd.DataFrame) -> str:
+    if matrix.empty:
+        return "No validity page was executed."
+    return " ".join(_verdicts(card, matrix)) or (
+        "No dataset that asks one question as a whole was judged, only criteria one by one."
+    )
+
+
+def legend() -> pd.DataFrame:
+    """What each ``verdict`` of a head means, in words; its ``meaning`` names the thresholds."""
+    low, high = CHANCE
+    meanings = {
+        "strong": f"as tracks, and the whole interval of its win rate lies above {STRONG:g}",
+        "tracks": "ranks first what the data set marks as better, more often than not, beyond "
+        "chance; it may do so by length alone, which its sentence then says",
+        "inverted": "prefers what it marks as worse, beyond chance",
+        "chance": f"its whole interval lies within {low:g} to {high:g}, and its test would have "
+        f"found {high - 0.5:.2f} from one half",
+        "inconclusive": "none of these can be said with the data at hand",
+        "undefined": "gives no numbers, or nothing but ties",
+    }
+    return pd.DataFrame({"verdict": list(meanings), "meaning": list(meanings.values())})
+
+
+def glued(card: pd.DataFrame, matrix: pd.DataFrame) -> dict[str, str]:
+    """Values of the scorecard for other pages: how many heads and protocols, the verdicts."""
+    return {
+        "heads": str(len(card)),
+        "protocols": str(_judged(matrix)["dataset"].nunique()),
+        "verdicts": _in_short(card, matrix),
+    }
