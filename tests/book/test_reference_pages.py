@@ -351,6 +351,7 @@ def checkout(tmp_path):
 def follow(text, root):
     """Do what a page says: write its files, run its commands, but don't build the book."""
     for path, content in files(text).items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(content, encoding="utf-8")
     told = ""
     for language, body, _ in blocks(text):
@@ -360,7 +361,9 @@ def follow(text, root):
                 cwd=root,
                 capture_output=True,
                 text=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1", "REWARD_AUDIT_CACHE": str(paths.cache())},
+                env=os.environ
+                | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+                | {"REWARD_AUDIT_CACHE": str(paths.cache())},
             )
             assert done.returncode == 0, done.stdout + done.stderr
             told += done.stdout
