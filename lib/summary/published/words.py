@@ -22,7 +22,7 @@ VERDICTS = {
 SMALL = 1e-12  # p below this are shown alike
 ABOVE, BELOW = ("strong", "tracks"), ("inverted",)
 
-# Filled from ``values``.
+# Filled from ``glued``.
 ANSWER = (
     "Of {claims} claims {claims-holds} hold and {claims-fails} fail; {claims-artefact} are "
     "artefacts of the method, and {claims-undecided} can't be told without the weights."
@@ -91,7 +91,7 @@ def counts(claims: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def values(
+def glued(
     claims: pd.DataFrame,
     names: pd.DataFrame,
     rates: pd.DataFrame,
@@ -129,9 +129,9 @@ def values(
     }
 
 
-def takeaways(values: Mapping[str, str]) -> list[str]:
+def takeaways(glued: Mapping[str, str]) -> list[str]:
     """Verdicts, names, the two rates that were read wrongly, geometry, overlap."""
-    return [sentence.format_map(values) for sentence in TAKEAWAYS]
+    return [sentence.format_map(glued) for sentence in TAKEAWAYS]
 
 
 def crossover(crossed: pd.DataFrame) -> str:

@@ -104,7 +104,7 @@ def test_the_page_reads_as_it_did(figures, table):
     """Every takeaway, claim and verdict without runs, as ``page.txt`` has them."""
     made = stats.head_names(figures), stats.rates(figures)
     made += stats.geometry_bounds(figures), stats.overlaps(figures)
-    lines = words.takeaways(words.values(table, *made))
+    lines = words.takeaways(words.glued(table, *made))
     for each in table.itertuples():
         lines += ["", f"{each.key} ({each.system}, {each.part or 'all'}): {each.verdict}"]
         lines += [each.claim, each.published, each.recomputed, each.evidence]

@@ -53,7 +53,7 @@ def test_counts_add_up(made):
 
 
 def test_values_are_text_and_follow_the_figures(made, figures):
-    values = words.values(*made)
+    values = words.glued(*made)
     assert values["readability-is"] == "beavertails-is_safe" and values["p-helpfulness"] == "6e-05"
     assert values["heads-misnamed"] == "13" and values["gap-needed"] == "0.14"
     counted = [int(values[f"claims-{verdict}"]) for verdict in words.VERDICTS]
@@ -61,12 +61,12 @@ def test_values_are_text_and_follow_the_figures(made, figures):
     assert all(isinstance(value, str) and value for value in values.values())
     given = copy.deepcopy(figures)
     given["audit"]["hh"]["rates"]["depth"] = 0.51  # .613 is above one half, .510 is not
-    changed = words.values(made[0], made[1], stats.rates(given), *made[3:])
+    changed = words.glued(made[0], made[1], stats.rates(given), *made[3:])
     assert (values["rates-above"], changed["rates-above"]) == ("4", "3")
 
 
 def test_takeaways_name_their_set(made):
-    sentences = words.takeaways(words.values(*made))
+    sentences = words.takeaways(words.glued(*made))
     about = [text for text in sentences if "valid" in text or "helpfulness at" in text]
     assert all("hh-rlhf" in text for text in about)
     assert sum("valid" in text for text in sentences) == 1
