@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,31 @@ CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+
+
+@pytest.fixture(scope="session")
+def assert_rendered():
+    """Compares all sentences of a page with a file beside the test: ``check(path, *parts)``.
+
+    A part is a list of sentences, or values by their names; one a line, an empty line between
+    parts. ``GOLDEN=write python -m pytest tests -k rendering`` writes the files again; read their
+    difference before it is committed.
+    """
+
+    def check(path: Path, *parts: list[str] | dict[str, str]) -> None:
+        blocks = [
+            "\n".join(f"{k}: {v}" for k, v in part.items())
+            if isinstance(part, dict)
+            else "\n".join(part)
+            for part in parts
+        ]
+        text = "\n\n".join(blocks) + "\n"
+        assert not re.search(r"\b(nan|None)\b", text)
+        if os.environ.get("GOLDEN") == "write":
+            path.write_text(text, encoding="utf-8")
+        assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,10 @@ import pytest
 from lib import stats
 from lib.analyses.disentanglement import stats as tables
 from lib.analyses.disentanglement import words
-from lib.analyses.disentanglement.worlds import blocks_world, independent_world
+from lib.analyses.disentanglement.worlds import independent_world
 from lib.analyses.gating import stats as gating
 from lib.analyses.gating import words as on_gating
 from lib.analyses.gating.worlds import gating_world
-from lib.analyses.geometry import stats as geometry
-from lib.analyses.geometry import words as on_geometry
-from lib.analyses.geometry import worlds
 from lib.analyses.labels import stats as labels
 from lib.analyses.labels import words as on_labels
 from lib.analyses.labels.worlds import label_world
@@ -109,25 +106,6 @@ def test_a_head_changes_sides_only_after_correction():
     assert on_protocols.crossing(matrix) == []
 
 
-def test_disentanglement_says_what_is_not_corrected_and_how_small_a_factor_would_count():
-    run = blocks_world(pairs=150)
-    published = tables.disentanglement_as_published(run)
-    pairs = tables.disentanglement(run, draws=99)
-    groups = tables.clusters(run, draws=20)
-    found = tables.factors(run, draws=99)
-    sizes = tables.sizes(run, draws=99)
-    overview = tables.overview(published, pairs, groups, found, sizes)
-    told = words.takeaways(overview, pairs, groups)
-    row = overview.set_index("kind").loc["within"]
-    text = " ".join(told)
-    assert f"{row['mean_abs_r']:.2f} [{row['mean_low']:.2f}, {row['mean_high']:.2f}]" in text
-    assert f"[{row['effective_low']:.1f}, {row['effective_high']:.1f}]" in text
-    assert f"would count above {row['next_needed']:.0%}" in text
-    family = words.family(pairs, found)
-    heads = row["heads"]
-    assert f"of the {heads * (heads - 1) // 2} pairs" in family[0]
-
-
 def test_without_a_factor_the_page_says_from_where_on_there_would_be_one():
     run = independent_world(pairs=60, heads=4)
     found = tables.factors(run, draws=99)
@@ -138,14 +116,6 @@ def test_without_a_factor_the_page_says_from_where_on_there_would_be_one():
     overview = tables.overview(published, pairs, groups, found)
     text = " ".join(words.takeaways(overview, pairs, groups))
     assert "finds no factor" in text and "a smaller factor can't be ruled out" in text
-
-
-def test_the_permutation_of_heads_says_how_large_a_correlation_it_would_find():
-    world = worlds.heads_world(heads=6)
-    published = geometry.geometry_as_published(world.run, world.weight, draws=9)
-    mantel = geometry.mantel(world.run, world.weight)
-    text = " ".join(on_geometry.published(published, mantel))
-    assert f"{mantel['mde'].iloc[0]:.2f} of either sign would have been found" in text
 
 
 def test_a_probe_that_finds_nothing_says_what_it_would_have_found():

@@ -39,15 +39,6 @@ def test_each_world_is_told_as_it_is(kind, probe, loss):
     assert loss in text
 
 
-def test_numbers_are_the_tables():
-    losses = separability.readout(separability_world("not read out", pairs=400), repeats=1)
-    row = losses.iloc[0]
-    (sentence,) = separability_says.readout(losses)
-    assert f"{row['loss']:.3f} [{row['low']:.3f}, {row['high']:.3f}]" in sentence
-    (family,) = separability_says.family(losses)
-    assert "probes of 1 concept, and 1 readout loss." in family
-
-
 def fitted(*accuracy: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A published probe of heads a, b, … on 50 components, where .800 was predicted for each."""
     both = {"head": list("abc")[: len(accuracy)], "components": 50, "n": 40, "note": ""}
@@ -87,19 +78,6 @@ def gated(run) -> list[str]:
     return words.takeaways(*tables, stats.rules(run), stats.debiasing(run))
 
 
-def test_a_gate_that_is_worth_something_is_told_so():
-    run = gating_world(pairs=800)
-    text = " ".join(gated(run))
-    assert "The score is the sum" in text
-    assert "verbosity counts against a response" in text
-    for rule in ("gate's mean", "uniform", "ridge"):
-        assert f"It gains on {rule}" in text
-    assert "verbosity is taken out of 2 of 2 other heads" in text
-    assert words.family(stats.rules(run)) == [
-        "Gains are corrected by Holm over 12 comparisons of the gate with a rule."
-    ]
-
-
 def test_a_part_of_the_rows_counts_in_the_family_of_gains():
     run = gating_world(pairs=40)
     half = run.assign(subset=("comparison", np.resize(["all", "hard"], 40)))
@@ -137,17 +115,6 @@ def test_bad_numbers_in_a_gated_run_are_said_and_not_counted():
     text = " ".join(gated(run))
     assert "scores that are not numbers" in text
     assert "nan" not in text
-
-
-def test_a_model_is_told_by_its_heads_weights_and_card(tiny_model):
-    heads = weights.heads(tiny_model)
-    cosines = weights.cosines(tiny_model.weight, heads["head"].tolist())
-    scores, combined = weights.scores({}), weights.combined({})
-    told = model_says.takeaways(heads, cosines, scores, combined)
-    assert told[0] == "2 heads; the names of 2 have a source."
-    assert "second" in told[1]
-    assert any("first and second" in sentence for sentence in told)
-    assert told[-1] == "This model carries no card of scores."
 
 
 def test_one_head_has_no_cosine_to_tell():

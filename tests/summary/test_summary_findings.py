@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from lib.stats.winrates import VERDICTS
 from lib.summary.compare import words as compares
 from lib.summary.compare.stats import DIFFERENCES, SCORES
 from lib.summary.scorecard import words as says
-from lib.summary.scorecard.stats import CELLS, GAINS, PAIRS
+from lib.summary.scorecard.stats import CELLS, GAINS, NO_CONCEPT, PAIRS
 
 NO_PARTS = pd.DataFrame({"component": [*COMPONENTS, "total"], "scale": "logit", "note": "none"})
 NO_PARTS = NO_PARTS.reindex(columns=list(PARTS))
@@ -59,26 +60,6 @@ def at_once(table: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns={"dataset": "protocol"}).assign(p_adjusted=1 - 0.99 * shown)
 
 
-def test_verdicts_are_counted_over_heads_and_protocols():
-    told = says.takeaways(card(MANY), MANY, NO_PAIRS)
-    assert told[0] == (
-        "2 heads on 2 protocols give 4 verdicts: 1 strong, 1 tracks, 1 inverted, 1 chance."
-    )
-    assert says.glued(card(MANY), MANY) == {"heads": "2", "protocols": "2", "verdicts": told[0]}
-
-
-def test_a_head_that_changes_sides_is_named_with_both():
-    assert says.takeaways(card(MANY), MANY, NO_PAIRS, at_once(MANY))[1] == (
-        "b goes with the labels of llmbar (0.600 [0.500, 0.700]) and against those of xstest "
-        "(0.300 [0.200, 0.400])."
-    )
-    steady = MANY[MANY["head"] == "a"]
-    told = says.takeaways(card(steady), steady, NO_PAIRS, at_once(steady))
-    assert told[1].startswith(
-        "No head is shown to go with the labels of one protocol and against those of another"
-    )
-
-
 def test_one_head_on_one_protocol_reads_as_such():
     one = cells(("reward", "xstest", 0.7, "strong"))
     told = says.takeaways(card(one, partners="none"), one, NO_PAIRS)
@@ -96,26 +77,6 @@ def test_what_was_not_run_is_said():
     told = says.takeaways(card(hole), hole, NO_PAIRS)
     assert told[-1] == "Validity was not run for every head on rm-bench."
     assert told[0].startswith("2 heads on 2 protocols give 4 verdicts")
-
-
-def test_a_wrong_name_is_told_with_its_number():
-    heads = card(MANY, label=["wrong", "not tested"], claims="safety", label_on="llmbar")
-    heads = heads.assign(own=0.4, own_low=0.3, own_high=0.5, label_why="follows tone better")
-    told = says.takeaways(heads, MANY, NO_PAIRS)
-    assert (
-        "a is called wrong about safety on llmbar: it follows tone better (it wins 0.40 "
-        "[0.30, 0.50] of what it claims)."
-    ) in told
-    assert "The name of 1 head was not tested." in told
-    assert "1 of 1 tested head doesn't win its own criterion beyond its interval." in told
-
-
-def test_a_name_in_doubt_is_told_with_its_partner():
-    heads = card(MANY, label=["doubted", "not contradicted"], claims="safety", label_on="llmbar")
-    heads = heads.assign(own=0.4, own_low=0.3, own_high=0.5, label_why="fits better exchanged")
-    told = says.takeaways(heads, MANY, NO_PAIRS)
-    assert "The name of a, safety, is in doubt on llmbar: it fits better exchanged." in told
-    assert not any("None of the" in line for line in told)
 
 
 @pytest.mark.parametrize(
@@ -169,26 +130,42 @@ def test_entangled_pairs_are_told_once_and_the_rest_counted():
     )
 
 
-def test_a_loss_between_state_and_head_is_told():
-    heads = card(MANY, readout=["safety: not read out (on x)", "safety: read out (on x)"])
-    told = says.takeaways(heads, MANY, NO_PAIRS)
-    assert [s for s in told if "read out" in s] == [
-        "Probes find in the state what a doesn't read out."
-    ]
-
-
-def test_the_gate_gains_loses_or_is_not_told_apart():
-    rows = [
+def test_rendering_of_the_scorecard(assert_rendered):
+    """One name is wrong, one in doubt, one not tested; one head changes sides, one loses."""
+    third = cells(("c", "xstest", 0.5, "inconclusive"), ("c", "llmbar", np.nan, "not run"))
+    table = pd.concat([MANY.assign(length=""), third.assign(length="")])
+    table.loc[table["verdict"] == "strong", "length"] = "as the longer response"
+    heads = card(
+        table,
+        claims=["safety", "tone", NO_CONCEPT],
+        label=["wrong", "doubted", "not tested"],
+        label_on="llmbar",
+        label_why=["follows tone better", "fits better exchanged", ""],
+        readout=["safety: not read out (on x)", "safety: read out (on x)", ""],
+        partners="some",
+    ).assign(own=0.4, own_low=[0.3, 0.6, np.nan], own_high=0.7, from_length=[0.2, 0.05, np.nan])
+    pairs = pd.DataFrame([("xstest", "a", "b", 0.9, 0.8, 0.95, "")], columns=list(PAIRS))
+    lengths = cells(("", "xstest", 0.7, ""), ("", "llmbar", 0.3, ""))
+    gains = [
         {"dataset": d, "rule": "ridge", "gain": g, "gain_low": g - 0.1, "gain_high": g + 0.1}
         | {"p_adjusted": p}
         for d, g, p in (("x", 0.2, 0.01), ("y", -0.2, 0.01), ("z", 0.01, 0.9))
     ]
-    rows.append({"dataset": "x", "rule": "gate", "gain": np.nan})
-    assert says.gate(pd.DataFrame(rows).reindex(columns=list(GAINS))) == [
-        "Beside ridge the gate gains on x (+0.200 [+0.100, +0.300]); loses on y (-0.200 [-0.300, "
-        "-0.100]); is not told apart on 1 of 3 datasets."
-    ]
+    gains.append({"dataset": "x", "rule": "gate", "gain": np.nan})
+    assert_rendered(
+        Path(__file__).parent / "scorecard" / "sentences.txt",
+        says.takeaways(heads, table, pairs, at_once(table)),
+        says.longer(heads, lengths),
+        says.gate(pd.DataFrame(gains).reindex(columns=list(GAINS))),
+        [says.answer(heads, table, at_once(table)), says.answer(heads, table)],
+        says.glued(heads, table),
+        dict(zip(*(says.legend()[column] for column in ("verdict", "meaning")), strict=True)),
+    )
     assert says.gate(NO_GAINS) == ["The model has no gate, or no page judged it."]
+
+
+def test_the_legend_explains_every_verdict():
+    assert set(says.legend()["verdict"]) == set(VERDICTS)
 
 
 # ---- Models compared ----
@@ -216,17 +193,19 @@ def test_one_model_alone_is_not_compared():
     ]
 
 
-def test_the_better_of_two_comes_first_whichever_it_is():
-    table = pairs(("x", 0.2, "higher", 0.01, ""), ("y", -0.2, "lower", 0.01, ""))
-    told = compares.takeaways(scores("one", "two"), table)
-    assert told[0] == (
-        "one ranks more comparisons of x as that data set marks them than two: one 0.600, two "
-        "0.500, difference +0.200 [+0.100, +0.300] on 50 in common, adjusted p = 0.01."
+def test_rendering_of_the_comparison(assert_rendered):
+    """Better, worse, not told apart and not paired; which of the two comes first is its own."""
+    table = pairs(
+        ("x", 0.2, "higher", 0.01, ""),
+        ("y", -0.2, "lower", 0.01, ""),
+        ("z", 0.02, "not told apart", 0.9, ""),
+        ("w", np.nan, "undefined", np.nan, "no comparison in common"),
     )
-    assert told[1].startswith(
-        "two ranks more comparisons of y as that data set marks them than one"
+    assert_rendered(
+        Path(__file__).parent / "compare" / "sentences.txt",
+        compares.takeaways(scores("one", "two"), table),
+        [compares.answer(table), compares.answer(table.head(0))],
     )
-    assert told[2] == "Corrected by Holm over 2 comparisons of two models."
 
 
 def test_where_no_difference_would_have_been_found_that_is_told():
@@ -245,18 +224,6 @@ def test_verdicts_on_a_scorecard_say_how_many_may_be_length():
         "on 95% or more and 1 is not shown to have an advantage over length."
     )
     assert "length" not in says.answer(card(MANY), MANY)
-
-
-def test_what_would_have_been_found_is_told_where_nothing_was():
-    table = pairs(
-        ("x", 0.02, "not told apart", 0.9, ""),
-        ("y", np.nan, "undefined", np.nan, "no comparison in common"),
-    )
-    assert compares.takeaways(scores("one", "two"), table) == [
-        "one and two are not told apart on x (+0.020, 0.150 would have been found with power .8).",
-        "Corrected by Holm over 1 comparison of two models.",
-        "one and two are not paired on y: no comparison in common.",
-    ]
 
 
 def test_pairs_that_cannot_be_compared_are_named_one_by_one():

@@ -22,13 +22,6 @@ def told(run) -> str:
     return " ".join(sentences)
 
 
-def test_copies_go_together_and_the_constant_head_is_named():
-    text = told(worlds.copies_world())
-    assert "constant can't be compared with any head: the same for all responses." in text
-    assert "original, copy, opposite go together (stability 1.00)" in text
-    assert "3 of 10 pairs lie above 0.7" in text
-
-
 def test_opposite_signs_between_and_within_are_told():
     assert "opposite signs" not in told(worlds.blocks_world(pairs=100))
     text = told(worlds.levels_world(pairs=500))

@@ -21,18 +21,6 @@ def run_of(gaps, heads):
     return make_run(score, heads=heads, criterion=words, subset=words, name="stimuli/planted")
 
 
-def test_exchanged_names_are_told_with_their_numbers():
-    check = stats.label_check(label_world("swap", pairs=200))
-    told = " ".join(on_labels.takeaways(check))
-    pair = check.pairs[check.pairs["wrong"]].iloc[0]
-    assert "Of 4 heads whose claim could be tested, 2 get their own" in told
-    assert (
-        "The names of planted-safety (safety) and planted-helpfulness (helpfulness) fit better "
-        f"exchanged (difference {pair.delta:.3f}, at least {pair.low:.3f}"
-    ) in told
-    assert on_labels.glued(check)["wrong"] == "planted-safety, planted-helpfulness"
-
-
 def test_a_pair_is_told_where_it_says_more_than_the_wrong_head():
     pairs = [("a", "b"), ("a", "c"), ("a", "rival"), ("d", "e"), ("f", "c"), ("g", "rival")]
     claims = dict(zip("abcdefg", "ABCDEFG", strict=True)) | {"rival": ""}
@@ -84,15 +72,6 @@ def findings(kind, **options):
     runs = protocol_world(kind, **options)
     components = protocols.variance_components(runs, draws=200)
     return on_protocols.takeaways(protocols.protocol_matrix(runs), components), components
-
-
-def test_heads_that_change_sides_and_the_interaction_are_told():
-    told, components = findings("interaction", sd=1.0, heads=3, protocols=3, prompts=200)
-    text = " ".join(told)
-    assert "goes with the labels of" in text and "against those of" in text
-    row = components[components["component"] == "interaction"].iloc[0]
-    assert f"{row.share:.0%} [{row.share_low:.0%}, {row.share_high:.0%}] of the variance is" in text
-    assert "This is about the 3 protocols at hand" in text
 
 
 def test_many_protocols_need_no_such_caution():

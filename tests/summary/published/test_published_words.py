@@ -2,6 +2,7 @@
 
 import copy
 
+import pandas as pd
 import pytest
 
 from lib.errors import DataError
@@ -70,3 +71,20 @@ def test_takeaways_name_their_set(made):
     about = [text for text in sentences if "valid" in text or "helpfulness at" in text]
     assert all("hh-rlhf" in text for text in about)
     assert sum("valid" in text for text in sentences) == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "says"),
+    [
+        (0.30, 0.38, "on the other part it goes against them (0.340 [0.300, 0.380])"),
+        (0.55, 0.70, "with them too"),
+        (0.45, 0.55, "neither way for sure"),
+    ],
+)
+def test_the_crossover_says_what_its_interval_allows(low, high, says):
+    row = ("harmless", "hh-rlhf/harmless-base", 0.65, 0.34, low, high)
+    crossed = pd.DataFrame([row], columns=["head", "part", "own", "other", "low", "high"])
+    text = words.crossover(crossed)
+    assert text.startswith("On harmless-base, harmless goes with people best (0.650);")
+    assert says in text
+    assert "No head" in words.crossover(crossed.head(0))

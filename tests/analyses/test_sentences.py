@@ -1,0 +1,208 @@
+"""All sentences of each analysis' page on one planted world, as ``<analysis>/sentences.txt`` has them.
+
+What single sentences hang on is asserted in the folders' own tests. ``assert_rendered`` says how
+to write the files again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import stats
+from lib.analyses.disentanglement import stats as separation
+from lib.analyses.disentanglement import words as disentanglement
+from lib.analyses.disentanglement.worlds import copies_world
+from lib.analyses.gating import stats as gates
+from lib.analyses.gating import words as gating
+from lib.analyses.gating.worlds import gating_world
+from lib.analyses.geometry import stats as places
+from lib.analyses.geometry import words as geometry
+from lib.analyses.geometry.worlds import heads_world
+from lib.analyses.labels import stats as names
+from lib.analyses.labels import words as labels
+from lib.analyses.labels.worlds import label_world
+from lib.analyses.model import stats as weights
+from lib.analyses.model import words as model
+from lib.analyses.protocols import stats as cells
+from lib.analyses.protocols import words as protocols
+from lib.analyses.protocols.worlds import protocol_world
+from lib.analyses.separability import stats as probing
+from lib.analyses.separability import words as separability
+from lib.analyses.separability.worlds import separability_world
+from lib.analyses.validity import words as validity
+from lib.planted.worlds import make_run, validity_world
+
+
+def of_validity() -> list:
+    run = validity_world(100)
+    table = stats.validity(run)
+    return [
+        validity.takeaways(table, stats.baselines(run), run),
+        validity.ties(table, {"dtype": "bfloat16"}),
+        validity.published(table, stats.validity_as_published(run)),
+        validity.glued(table),
+    ]
+
+
+def of_disentanglement() -> list:
+    run = copies_world()
+    published, pairs = separation.disentanglement_as_published(run), separation.disentanglement(run)
+    clusters, factors = separation.clusters(run), separation.factors(run)
+    overview = separation.overview(published, pairs, clusters, factors, separation.sizes(run))
+    return [
+        disentanglement.takeaways(overview, pairs, clusters),
+        disentanglement.family(pairs, factors),
+        disentanglement.published(overview, published),
+        [disentanglement.answer(overview, clusters)],
+        disentanglement.glued(overview),
+    ]
+
+
+def of_gating() -> list:
+    run = gating_world(pairs=200)
+    rules, debiasing = gates.rules(run), gates.debiasing(run)
+    alone = [table(run) for table in (gates.identity, gates.coefficients, gates.entropy)]
+    alone[0]["largest"] = 0.0  # rounding error, as is a correlation after debiasing
+    debiasing["after"] = debiasing["after"].round(9) + 0.0
+    return [
+        gating.takeaways(*alone, rules, debiasing),
+        gating.family(rules),
+        gating.longer(gates.with_length(run, rules)),
+        [gating.answer(rules)],
+        gating.glued(rules),
+    ]
+
+
+def of_geometry() -> list:
+    world = heads_world()
+    identity = places.identity(world.run, world.weight)
+    gauges = places.gauges(world.run, world.weight, world.gain)
+    location = places.location(gauges, identity)
+    published = places.geometry_as_published(world.run, world.weight)
+    return [
+        geometry.takeaways(location, gauges, identity.assign(error=0.0)),
+        geometry.published(published, places.mantel(world.run, world.weight)),
+        geometry.glued(location),
+    ]
+
+
+def of_labels() -> list:
+    run = label_world("swap", pairs=200)
+    check, agreement = names.label_check(run), names.mtmm(run)
+    return [
+        labels.takeaways(check),
+        labels.family(check, agreement),
+        labels.agreement(agreement),
+        [labels.answer(check)],
+        [labels.limits(check)],
+        [labels.beaten(check)],
+        labels.glued(check),
+    ]
+
+
+def of_protocols() -> list:
+    runs = protocol_world("interaction", sd=1.0, heads=3, protocols=3, prompts=200)
+    matrix, components = cells.protocol_matrix(runs), cells.variance_components(runs)
+    return [
+        protocols.takeaways(matrix, components),
+        protocols.longer(cells.longer(runs)),
+        [protocols.answer(matrix)],
+        [protocols.shares(components)],
+        protocols.glued(components),
+    ]
+
+
+def of_separability() -> list:
+    run = separability_world("not read out", pairs=400)
+    published, ceiling = probing.separability_as_published(run), probing.ceiling(run)
+    probes = probing.probes(run, repeats=1, flips=5)
+    losses = probing.readout(run, repeats=1, flips=5)
+    return [
+        separability.takeaways(published, ceiling, probes, losses),
+        separability.family(losses),
+        [separability.answer(probes)],
+        [separability.lost(losses)],
+        separability.glued(probes, losses),
+    ]
+
+
+def of_model() -> list:
+    """Three heads, one with no weights and no concept, and a card of two scores."""
+    names, weight = ["first", "second", "third"], np.array([[3.0, 4.0], [0, 1], [0, 0]])
+    heads = weights.norms(weight, names)
+    heads = heads.assign(source=["card", "card", "unnamed"], concept=["safety", "tone", ""])
+    numbers = {"held_out": [0.7, 0.6, 0.8], "cross_validated": [0.7, 0.75, 0.8]}
+    scores = pd.DataFrame({"head": names, "score": ["win rate"] * 2 + ["Spearman's rho"]} | numbers)
+    scores = scores.assign(held_out_low=scores["held_out"] - 0.1, note="")
+    scores["held_out_high"] = scores["held_out"] + 0.1
+    rules = pd.DataFrame({"rule": ["gate", "mean", "best head"], "score": [0.8, 0.6, 0.7]})
+    rules = rules.assign(low=0.75, high=0.85, rows=400, note="")
+    return [
+        model.takeaways(heads, weights.cosines(weight, names), scores, rules, "2024-07-26"),
+        model.glued(heads, scores),
+    ]
+
+
+PAGES = {
+    "model": of_model,
+    "validity": of_validity,
+    "disentanglement": of_disentanglement,
+    "gating": of_gating,
+    "geometry": of_geometry,
+    "labels": of_labels,
+    "protocols": of_protocols,
+    "separability": of_separability,
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_rendering_of_a_page(page, assert_rendered):
+    assert_rendered(Path(__file__).parent / page / "sentences.txt", *PAGES[page]())
+
+
+# ---- What a rendering doesn't show ----
+
+
+def test_a_head_changes_sides_only_after_correction():
+    rows = [("a", 0.65, 0.01), ("a", 0.35, 0.01), ("b", 0.65, 0.01), ("b", 0.35, 0.2)]
+    matrix = pd.DataFrame(rows, columns=["head", "win_rate", "p_adjusted"])
+    ((head, best, worst),) = protocols.changing(matrix)
+    assert (head, best["win_rate"], worst["win_rate"]) == ("a", 0.65, 0.35)
+    assert protocols.answer(matrix).startswith("1 of 2 heads goes with")
+    assert protocols.answer(matrix[1:]).startswith("None of 2 heads go with")
+
+
+def test_a_head_that_others_beat_is_named_though_its_name_fits():
+    result = names.label_check(label_world("correct", pairs=200))
+    for beaten, starts in (
+        ([2, 0, 0, 0], "planted-safety is beaten by 2 other heads"),
+        ([0] * 4, "No head is beaten"),
+        ([np.nan, 0, np.nan, np.nan], "No head is beaten"),
+        ([np.nan] * 4, "No head could be tested"),
+    ):
+        result.heads["beaten_by"] = beaten
+        assert labels.beaten(result).startswith(starts)
+    assert "No name is called wrong" in labels.answer(result)
+    one = make_run(np.ones((18, 1)), heads=["safety"], criterion=["safety"] * 9)
+    assert labels.beaten(names.label_check(one)).startswith("No head could be tested")
+
+
+def test_concepts_and_readouts_are_counted_of_those_that_were_judged():
+    rows = [("safety", 0.9, 0.001, ""), ("honesty", 0.5, 0.4, ""), ("tone", np.nan, np.nan, "few")]
+    concepts = pd.DataFrame(rows, columns=["concept", "accuracy", "p_adjusted", "note"])
+    assert "finds 1 of 2 concepts in the state: safety." in separability.answer(concepts)
+    assert separability.answer(concepts[2:]).endswith("probed: few.")
+    verdicts = ["read out", "not measurable", "undefined", "read out"]
+    losses = pd.DataFrame({"verdict": verdicts, "note": "no head claims it"})
+    assert "Of 3 readouts" in separability.lost(losses)
+    assert separability.lost(losses).endswith("2 read out, 1 not measurable.")
+    assert separability.lost(losses[2:3]).endswith("no head claims it.")
+
+
+def test_without_a_gate_nothing_is_compared():
+    answer = gating.answer(gates.rules(make_run(np.zeros((20, 2)))))
+    assert answer.startswith("The gate can't be compared") and "nan" not in answer
