@@ -99,13 +99,6 @@ def test_cells_of_one_prompt_have_no_sizes_to_tell():
     assert told.endswith("of 0.100 would be found with power .8, none by 1 of them.")
 
 
-def test_a_head_changes_sides_only_after_correction():
-    """Each cell's own interval lies beyond one half, at p of about .02; twelve cells, none left."""
-    matrix = protocols.protocol_matrix(protocol_world("zero", heads=3, protocols=4, prompts=60))
-    matrix["low"], matrix["high"], matrix["p_adjusted"] = 0.51, 0.49, 0.24
-    assert on_protocols.crossing(matrix) == []
-
-
 def test_without_a_factor_the_page_says_from_where_on_there_would_be_one():
     run = independent_world(pairs=60, heads=4)
     found = tables.factors(run, draws=99)
