@@ -21,7 +21,6 @@ from lib.analyses.protocols import words as on_protocols
 from lib.analyses.protocols.worlds import protocol_world
 from lib.analyses.separability import stats as separability
 from lib.analyses.separability import words as on_separability
-from lib.analyses.separability.worlds import separability_world
 from lib.analyses.validity import words as on_validity
 from lib.planted.worlds import make_run, validity_world
 
@@ -111,18 +110,6 @@ def test_without_a_factor_the_page_says_from_where_on_there_would_be_one():
     assert "finds no factor" in text and "a smaller factor can't be ruled out" in text
 
 
-def test_a_probe_that_finds_nothing_says_what_it_would_have_found():
-    run = separability_world("absent", pairs=600)
-    probes = separability.probes(run, repeats=1, flips=9)
-    losses = separability.readout(run, repeats=1, flips=9)
-    row = probes.iloc[0]
-    (told,) = on_separability.probes(probes)
-    assert f"{0.5 + row['mde']:.3f} would have been found" in told
-    assert losses["verdict"].tolist() == ["not found"]
-    (told,) = on_separability.readout(losses)
-    assert f"a probe right for {0.5 + losses['probe_mde'].iloc[0]:.3f}" in told
-
-
 def test_the_gate_is_told_on_each_part_with_what_would_have_been_found():
     rules = gating.rules(gating_world(pairs=200, informed=False))
     told = on_gating.parts(rules)
@@ -144,22 +131,3 @@ def test_with_next_to_nothing_no_family_sentence_holds_a_nan(shape):
     pairs, found = tables.disentanglement(run, draws=9), tables.factors(run)
     told += words.family(pairs, found)
     assert told and not any("nan" in sentence for sentence in told)
-
-
-def test_the_page_says_how_many_readouts_could_be_judged():
-    short = separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4)
-    losses = separability.readout(short, repeats=1)
-    (told,) = on_separability.measurable(losses)
-    assert told.startswith("So none of 1 readouts can be judged")
-    enough = separability.readout(separability_world("not read out", pairs=600), repeats=1)
-    assert on_separability.measurable(enough) == []
-
-
-def test_heads_of_one_concept_that_cannot_be_measured_share_a_sentence():
-    losses = separability.readout(
-        separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4),
-        repeats=1,
-    )
-    two = losses.iloc[[0, 0]].assign(head=["one", "two"])
-    (told,) = on_separability.readout(two)
-    assert "→ one, two: not measurable" in told

@@ -26,17 +26,35 @@ def told_of(run) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "probe", "loss"),
+    ("verdict", "numbers"),
     [
-        ("not read out", "can be read from the state", "claims loses part of helpfulness"),
-        ("head equals concept", "can be read from the state", "no loss was found"),
-        ("absent", "was not found in the state", "has nothing to lose"),
+        ("not read out", ["0.300 before the scores, 0.100 after"]),
+        ("read out", ["a loss of 0.050 would"]),
+        ("not found", ["a probe right for 0.570 would"]),
+        ("not measurable", ["150 comparisons", "finds 0.560", "give 0.600"]),
+        ("undefined", ["why"]),
     ],
 )
-def test_each_world_is_told_as_it_is(kind, probe, loss):
-    text = " ".join(told_of(separability_world(kind, pairs=1500)))
-    assert probe in text
-    assert loss in text
+def test_a_readout_has_the_numbers_of_its_verdict(verdict, numbers):
+    row = {"concept": "tone", "verdict": verdict, "note": "why", "n": 150, "loss": 0.2, "low": 0.1}
+    row |= {"high": 0.3, "p_adjusted": 0.01, "to_scores": 0.3, "to_head": 0.1, "mde": 0.05}
+    row |= {"probe_mde": 0.07, "recovered": 0.56, "planted": 0.6}
+    losses = pd.DataFrame([row | {"head": "one"}, row | {"head": "two"}])
+    together = verdict == "not measurable"
+    sentences = separability_says.readout(losses)
+    assert len(sentences) == 2 - together and ("→ one, two:" in sentences[0]) == together
+    assert all(number in sentences[0] for number in numbers)
+    assert bool(separability_says.measurable(losses)) == together
+
+
+@pytest.mark.parametrize(
+    ("p", "accuracy", "found"), [(0.01, 0.6, True), (0.01, 0.4, False), (0.1, 0.6, False)]
+)
+def test_a_probe_that_finds_nothing_says_what_it_would_have_found(p, accuracy, found):
+    row = {"concept": "tone", "accuracy": accuracy, "low": 0.3, "high": 0.7, "n": 90, "mde": 0.1}
+    row |= {"p_adjusted": p, "length": 0.5, "flipped": np.nan, "note": ""}
+    (text,) = separability_says.probes(pd.DataFrame([row]))
+    assert ("can be read" in text) == found and ("0.600 would have been found" in text) != found
 
 
 def fitted(*accuracy: float) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -55,13 +73,6 @@ def test_what_the_published_probe_measures_is_concluded_only_where_no_head_is_of
     assert "1 of 3 heads misses it by more than 0.05, the most c: 0.660 where 0.800" in far
     assert "few states (40 here) or skewed scores" in far
     assert far.endswith("w·h itself is right for at least 0.990.")
-
-
-def test_too_little_data_is_said_to_be_too_little():
-    world = separability_world("not read out", pairs=150, features=120, strength=1.0, seed=4)
-    (sentence,) = separability_says.readout(separability.readout(world, repeats=1))
-    assert "not measurable" in sentence
-    assert "150 comparisons" in sentence
 
 
 def test_without_states_there_is_a_reason_in_every_sentence():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +9,12 @@ import pandas as pd
 import pytest
 
 from lib.analyses.protocols import words as on_protocols
-from lib.analyses.protocols.stats import COMPONENTS, PARTS
 from lib.stats.winrates import VERDICTS
 from lib.summary.compare import words as compares
 from lib.summary.compare.stats import DIFFERENCES, SCORES
 from lib.summary.scorecard import words as says
 from lib.summary.scorecard.stats import CELLS, GAINS, NO_CONCEPT, PAIRS
 
-NO_PARTS = pd.DataFrame({"component": [*COMPONENTS, "total"], "scale": "logit", "note": "none"})
-NO_PARTS = NO_PARTS.reindex(columns=list(PARTS))
 NO_PAIRS, NO_GAINS = pd.DataFrame(columns=list(PAIRS)), pd.DataFrame(columns=list(GAINS))
 
 
@@ -80,31 +76,29 @@ def test_what_was_not_run_is_said():
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "low", "first", "last"),
     [
-        (["not contradicted"] * 2, "None of the 2 names that were tested is called wrong."),
+        (
+            ["not contradicted"] * 2,
+            [0.51, 0.5],
+            "None of the 2 names",
+            "1 of 2 tested heads doesn't",
+        ),
+        (["not contradicted"] * 2, [0.4, 0.3], "None of the 2 names", "2 of 2 tested heads don't"),
+        (["not contradicted"] * 2, 0.6, "None of the 2 names", "Each tested head wins its own"),
         (
             ["not contradicted", "not tested"],
-            "The one name that was tested is not contradicted.",
+            0.6,
+            "The one name that was",
+            "The name of 1 head was",
         ),
-        (["not tested"] * 2, "No head's name could be tested against what the head does."),
+        (["not tested"] * 2, np.nan, "No head's name could be", "No head's name could be"),
     ],
 )
-def test_names_that_hold_or_cannot_be_tested(labels, sentence):
-    assert sentence in says.takeaways(card(MANY, label=labels), MANY, NO_PAIRS)
-
-
-def test_names_that_are_not_called_wrong_are_no_names_that_hold():
-    heads = card(MANY, label="not contradicted").assign(own_low=[0.51, 0.5])
-    told = says.takeaways(heads, MANY, NO_PAIRS)
-    place = told.index("None of the 2 names that were tested is called wrong.")
-    assert told[place + 1] == (
-        "1 of 2 tested heads doesn't win its own criterion beyond its interval."
-    )
-    told = says.takeaways(heads.assign(own_low=0.6), MANY, NO_PAIRS)
-    assert "Each tested head wins its own criterion beyond its interval." in told
-    told = says.takeaways(heads.assign(own_low=[0.4, 0.3]), MANY, NO_PAIRS)
-    assert "2 of 2 tested heads don't win their own criterion beyond their interval." in told
+def test_names_that_are_not_called_wrong_are_no_names_that_hold(labels, low, first, last):
+    heads = card(MANY, label=labels).assign(own_low=low)
+    about = says.takeaways(heads, MANY, NO_PAIRS)[1:-1]
+    assert about[0].startswith(first) and about[-1].startswith(last)
 
 
 def test_criteria_judged_one_by_one_are_no_verdict_on_a_protocol():
@@ -135,6 +129,7 @@ def test_rendering_of_the_scorecard(assert_rendered):
     third = cells(("c", "xstest", 0.5, "inconclusive"), ("c", "llmbar", np.nan, "not run"))
     table = pd.concat([MANY.assign(length=""), third.assign(length="")])
     table.loc[table["verdict"] == "strong", "length"] = "as the longer response"
+    table.loc[table["verdict"] == "inverted", "length"] = "no more than the shorter response"
     heads = card(
         table,
         claims=["safety", "tone", NO_CONCEPT],
@@ -161,11 +156,8 @@ def test_rendering_of_the_scorecard(assert_rendered):
         says.glued(heads, table),
         dict(zip(*(says.legend()[column] for column in ("verdict", "meaning")), strict=True)),
     )
-    assert says.gate(NO_GAINS) == ["The model has no gate, or no page judged it."]
-
-
-def test_the_legend_explains_every_verdict():
     assert set(says.legend()["verdict"]) == set(VERDICTS)
+    assert says.gate(NO_GAINS) == ["The model has no gate, or no page judged it."]
 
 
 # ---- Models compared ----
@@ -199,31 +191,15 @@ def test_rendering_of_the_comparison(assert_rendered):
         ("x", 0.2, "higher", 0.01, ""),
         ("y", -0.2, "lower", 0.01, ""),
         ("z", 0.02, "not told apart", 0.9, ""),
+        ("v", 0.03, "not told apart", 0.9, ""),
         ("w", np.nan, "undefined", np.nan, "no comparison in common"),
     )
+    table.loc[3, "mde"] = np.nan  # so few prompts that nothing would have been found
     assert_rendered(
         Path(__file__).parent / "compare" / "sentences.txt",
         compares.takeaways(scores("one", "two"), table),
         [compares.answer(table), compares.answer(table.head(0))],
     )
-
-
-def test_where_no_difference_would_have_been_found_that_is_told():
-    told = compares.takeaways(
-        scores("one", "two"), pairs(("x", 0.02, "not told apart", 0.9, "")).assign(mde=np.nan)
-    )
-    assert "on x (+0.020, no difference would have been found with power .8)." in told[0]
-
-
-def test_verdicts_on_a_scorecard_say_how_many_may_be_length():
-    table = MANY.assign(
-        length=["as the longer response", "no more than the shorter response", "", ""]
-    )
-    assert says.answer(card(table), table).endswith(
-        "Of the 3 that track or are inverted, 1 chooses as the longer or the shorter response does "
-        "on 95% or more and 1 is not shown to have an advantage over length."
-    )
-    assert "length" not in says.answer(card(MANY), MANY)
 
 
 def test_pairs_that_cannot_be_compared_are_named_one_by_one():
@@ -240,18 +216,6 @@ def test_pairs_that_cannot_be_compared_are_named_one_by_one():
     ]
 
 
-def test_heads_without_any_verdict_are_not_said_to_keep_to_one_side():
-    unsure = MANY.assign(verdict="inconclusive", win_rate=0.5)
-    (sentence,) = [
-        line
-        for line in says.takeaways(card(unsure), unsure, NO_PAIRS, at_once(unsure))
-        if line.startswith("No head")
-    ]
-    assert "is shown to" in sentence and sentence in says.answer(
-        card(unsure), unsure, at_once(unsure)
-    )
-
-
 # ---- Sides, corrected over protocols ----
 
 
@@ -261,12 +225,6 @@ def over_protocols(*rows) -> pd.DataFrame:
     return table.assign(low=table["win_rate"] - 0.1, high=table["win_rate"] + 0.1)
 
 
-BY_PAGE = cells(
-    ("a", "xstest", 0.8, "strong"),
-    ("a", "llmbar", 0.3, "inverted"),
-    ("b", "xstest", 0.7, "tracks"),
-    ("b", "llmbar", 0.4, "inverted"),
-)
 AT_ONCE = over_protocols(
     ("a", "xstest", 0.8, 0.001),
     ("a", "llmbar", 0.3, 0.001),
@@ -275,31 +233,18 @@ AT_ONCE = over_protocols(
 )
 
 
-def test_the_front_page_and_the_protocols_page_count_the_same_heads():
-    alone = says.answer(card(BY_PAGE), BY_PAGE)  # of b the verdicts of two pages would say it
-    assert "of another" not in alone
-    both = says.answer(card(BY_PAGE), BY_PAGE, AT_ONCE)
-    assert "1 of 2 heads goes with the labels of one protocol and against those of" in both
-    assert "corrected over all protocols at once" in both
-    (number,) = re.findall(r"(\d+) of 2 heads", both)
-    assert on_protocols.answer(AT_ONCE).startswith(f"{number} of 2 heads")
-
-
-def test_the_scorecard_names_the_heads_that_the_protocols_page_names():
-    told = says.takeaways(card(BY_PAGE), BY_PAGE, NO_PAIRS, AT_ONCE)
-    named = [line for line in told if "goes with the labels" in line]
-    assert named == [
-        "a goes with the labels of xstest (0.800 [0.700, 0.900]) and against those of llmbar "
-        "(0.300 [0.200, 0.400])."
-    ]
-    page = on_protocols.takeaways(AT_ONCE.assign(p=np.nan, mde=np.nan), NO_PARTS)
-    assert set(named) == {line for line in page if "goes with the labels" in line}
-    assert "That heads change sides is corrected over all protocols at once." in told
-    told = says.takeaways(card(BY_PAGE), BY_PAGE, NO_PAIRS)
-    assert not any("of another" in line or "goes with" in line for line in told)
-
-
-def test_no_head_changes_sides_is_said_with_its_correction_too():
-    told = says.answer(card(BY_PAGE), BY_PAGE, AT_ONCE.assign(p_adjusted=0.2))
-    assert "No head is shown to go with the labels of one protocol" in told
-    assert "corrected over all protocols at once" in told
+def test_the_pages_name_and_count_the_same_heads_that_change_sides():
+    """Of b the verdicts of two pages would say it; over all protocols at once only a does."""
+    table = cells(
+        *(("a", "xstest", 0.8, "strong"), ("a", "llmbar", 0.3, "inverted")),
+        *(("b", "xstest", 0.7, "tracks"), ("b", "llmbar", 0.4, "inverted")),
+    )
+    heads = card(table)
+    (named,) = on_protocols.crossing(AT_ONCE)
+    assert named.startswith("a goes with the labels of xstest (0.800 [0.700, 0.900])")
+    assert named in says.takeaways(heads, table, NO_PAIRS, AT_ONCE)
+    assert "1 of 2 heads goes with the labels" in says.answer(heads, table, AT_ONCE)
+    assert on_protocols.answer(AT_ONCE).startswith("1 of 2 heads goes with the labels")
+    assert "of another" not in says.answer(heads, table)
+    none = AT_ONCE.assign(p_adjusted=0.2)
+    assert "No head is shown to go with the labels" in says.answer(heads, table, none)
