@@ -24,7 +24,7 @@ audit: $(VENV)/.ready
 
 test: $(VENV)/.ready browser lint
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow -n 2 --dist loadfile
 
 fast: $(VENV)/.ready
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q

@@ -18,16 +18,6 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 for name in [n for n in os.environ if n.startswith(("MAKE", "MFLAGS", "AUDIT_"))]:
     del os.environ[name]
 
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share what a module builds share a worker under ``--dist loadgroup``."""
-    for item in items:
-        fixtures = item._fixtureinfo.name2fixturedefs.values()
-        if any(each.scope == "module" for same in fixtures for each in same):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
-
-
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
 
 # One turn is <|im_start|>role, a newline, the text and <|im_end|>, then a newline.
