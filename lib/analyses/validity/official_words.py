@@ -21,27 +21,13 @@ from lib.markup import Html, escape, table
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark with a score of its own.
+    """A benchmark with a score of its own."""
 
-    Attributes
-    ----------
-    name
-        As it calls itself.
-    score
-        The function of ``official``.
-    level
-        Of the parts that stand beside the overall score.
-    finer
-        Of the parts that stand alone where none of these has a score; empty where none are.
-    rule
-        What its score is, in words.
-    """
-
-    name: str
-    score: Callable[[xr.Dataset], pd.DataFrame]
-    level: str
-    finer: str
-    rule: str
+    name: str  # as it calls itself
+    score: Callable[[xr.Dataset], pd.DataFrame]  # of ``official``
+    level: str  # of the parts that stand beside the overall score
+    finer: str  # of the parts that stand alone where none of these has a score; empty: none
+    rule: str  # what its score is, in words
 
 
 BENCHMARKS: Mapping[str, Benchmark] = {
@@ -97,21 +83,11 @@ def scores(run: xr.Dataset) -> pd.DataFrame | None:
 def shown(dataset: str, scored: pd.DataFrame) -> pd.DataFrame:
     """A row a head, the model's one score and each baseline; a column a score.
 
-    Parameters
-    ----------
-    dataset
-        A key of ``BENCHMARKS``, or a part: ``rm-bench/code``.
-    scored
-        As ``scores`` returned it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``head``, then ``overall`` and the parts by their names. Of RM-Bench ``easy``,
-        ``normal``, ``hard`` and ``average``, then the average of each domain; where a domain is
-        missing there is nothing over all, so each domain's own ``easy``, ``normal`` and
-        ``hard`` instead. Scores that the run gives to nobody have no column; where these are
-        all, the smaller parts (RewardBench's subsets, the halves of RM-Bench's safety) instead.
+    ``overall`` and the parts by their names. Of RM-Bench ``easy``, ``normal``, ``hard`` and
+    ``average``, then the average of each domain; where a domain is missing there is nothing over
+    all, so each domain's own ``easy``, ``normal`` and ``hard`` instead. Scores that the run gives
+    to nobody have no column; where these are all, the smaller parts (RewardBench's subsets, the
+    halves of RM-Bench's safety) instead.
     """
     kept = scored["level"].isin([OVERALL, benchmark(dataset).level])
     finer = scored["level"] == benchmark(dataset).finer
