@@ -557,6 +557,7 @@ def _calibration(folder: Path) -> Surface:
 
 @surface("record")
 def _record(folder: Path) -> Surface:
+    from lib import records
     from lib.book import status
 
     page = folder / "m" / "data.ipynb"
@@ -565,12 +566,13 @@ def _record(folder: Path) -> Surface:
     rows = {"Model": "m", "Extracted with": "torch 2", "Machine": "x86", "Seed": "0",
             "Commit": "0a1b2c3", "Run time": "3.2 s", "Made by": "papermill"}  # fmt: skip
     runs = [{"model": "m", "dataset": "xstest", "items": "def456"}]
-    path = status.record("data", rows, page.parent, runs, ["validity"])
+    records.write("data", rows, page.parent, runs, ["validity"])
+    path = records.of(page)
     document = json.loads(path.read_text())
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        assert all(Path(name).name == name for name in status.tables(page))
+        assert all(path.parent == page.parent for path in records.tables(page))
         found = status.read(folder)
         status.takeaways(found)
         status.shared(found)

@@ -39,7 +39,7 @@ def test_parts_are_jobs_of_their_own(tmp_path):
 def test_a_number_of_parts_that_is_none_is_an_error(tmp_path, parts):
     path = tmp_path / "audit.yml"
     path.write_text(yaml.safe_dump(audit(parts)))
-    with pytest.raises(ParameterError, match="a number of parts from 1"):
+    with pytest.raises(ParameterError, match=r"stimuli/controlled\.parts in audit\.yml"):
         plan.read(path)
 
 
