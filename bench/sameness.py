@@ -1,15 +1,17 @@
-"""Two builds of the book, table by table: what changed, and by how much.
+"""Two builds of the book, table by table and chart by chart: what changed, and by how much.
 
     python bench/sameness.py OLD/book/results NEW/book/results
 
 Every Parquet table of the first is looked up in the second by its path. Text and verdicts must
 be equal, numbers within ``--tolerance`` (absolute, or relative where they are larger than 1).
-The exit status is 1 when anything differs.
+Charts are compared as the executed pages
+hold them: drawing, data and alternative text. The exit status is 1 when a table differs or is gone.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -46,6 +48,21 @@ def differences(old: pd.DataFrame, new: pd.DataFrame, tolerance: float) -> list[
     return lines
 
 
+def charts(root: Path) -> dict[tuple[str, int], str]:
+    """Markup of every chart by its page and its number there."""
+    found = {}
+    for path in sorted(root.rglob("*.ipynb")):
+        outputs = [
+            "".join(output.get("data", {}).get("text/html", ""))
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+            for output in cell.get("outputs", [])
+        ]
+        drawn = [markup for markup in outputs if 'class="chart-view"' in markup]
+        page = str(path.relative_to(root))
+        found |= {(page, number): markup for number, markup in enumerate(drawn, 1)}
+    return found
+
+
 def main() -> int:
     """Compare and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -67,6 +84,11 @@ def main() -> int:
         for line in lines:
             print(f"{name}: {line}")
     print(f"{len(before & after)} tables in both, {differ} differ")
+    old, new = charts(given.old), charts(given.new)
+    changed = [
+        f"{page} {number}" for page, number in old if old[page, number] != new.get((page, number))
+    ]
+    print(f"{len(old)} charts before, {len(new)} after, {len(changed)} of them others: {changed}")
     return int(bool(differ or before - after))
 
 

@@ -155,15 +155,16 @@ def test_a_site_that_failed_fails_again_until_it_is_mended(small):
 
 
 @pytest.mark.slow
-def test_an_extraction_that_failed_fails_again_until_it_is_mended(small):
+def test_an_extraction_that_failed_fails_again_until_it_is_mended(small, write_tiny):
     """And its data file's name holds what Snakemake and a shell would expand."""
     data = small.root / "{x} <y> $(z).jsonl"
     rows = [{"prompt": f"Say {word}.", "chosen": word, "rejected": "no"} for word in ("a", "b")]
     data.write_text("{")
-    audit = {"model": "smol-armo", "datasets": [{"name": f"file:{data.name}"}], "pages": ["one"]}
+    write_tiny.write_classifier(small.root / "tiny", max_position_embeddings=4096)
+    audit = {"model": "tiny", "datasets": [{"name": f"file:{data.name}"}], "pages": ["one"]}
     small.audit("two", audits=[audit])
-    given = {"REWARD_AUDIT_CACHE": str(paths.cache().absolute())}
-    small.fails("extract/smol-armo/file-x-y-z-.jsonl", "DataError", **given)
+    given = {"REWARD_AUDIT_CACHE": str(small.root / "cache")}
+    small.fails("extract/tiny/file-x-y-z-.jsonl", "DataError", **given)
     data.write_text("\n".join(map(json.dumps, rows)))
     small.built(**given)
     (run,) = (small.root / ".cache" / "runs").rglob("run.json")
