@@ -83,7 +83,7 @@ def test_protocols_count_cells_and_say_how_large_a_component_would_be_found():
     hidden = [name for name in ("head", "protocol", "interaction") if not logit.loc[name, "found"]]
     assert "interaction" in hidden
     for name in hidden:
-        size = f"standard deviation of {logit.loc[name, 'mde'] ** 0.5:.2f} log odds"
+        size = f"{logit.loc[name, 'mde']:.3f} would have been found with power .8"
         assert any(size in sentence for sentence in told)
 
 

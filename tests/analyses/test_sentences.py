@@ -107,12 +107,13 @@ def of_labels() -> list:
 def of_protocols() -> list:
     runs = protocol_world("interaction", sd=1.0, heads=3, protocols=3, prompts=200)
     matrix, components = cells.protocol_matrix(runs), cells.variance_components(runs)
+    without = cells.leave_one_out(runs)
     return [
-        protocols.takeaways(matrix, components),
+        protocols.takeaways(matrix, components, without),
         protocols.longer(cells.longer(runs)),
         [protocols.answer(matrix)],
-        [protocols.shares(components)],
-        protocols.glued(components),
+        [protocols.shares(components, without)],
+        protocols.left_out(["stimuli/controlled"]),
     ]
 
 
@@ -169,9 +170,9 @@ def test_rendering_of_a_page(page, assert_rendered):
 
 def test_a_head_changes_sides_only_after_correction():
     rows = [("a", 0.65, 0.01), ("a", 0.35, 0.01), ("b", 0.65, 0.01), ("b", 0.35, 0.2)]
-    matrix = pd.DataFrame(rows, columns=["head", "win_rate", "p_adjusted"])
-    ((head, best, worst),) = protocols.changing(matrix)
-    assert (head, best["win_rate"], worst["win_rate"]) == ("a", 0.65, 0.35)
+    matrix = pd.DataFrame(rows, columns=["head", "win_rate", "p_adjusted"]).assign(protocol="p")
+    (row,) = cells.changing(matrix).itertuples()
+    assert (row.head, row.best, row.worst) == ("a", 0, 1)
     assert protocols.answer(matrix).startswith("1 of 2 heads goes with")
     assert protocols.answer(matrix[1:]).startswith("None of 2 heads go with")
 

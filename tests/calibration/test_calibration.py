@@ -18,7 +18,7 @@ from lib.analyses.labels import stats as labels
 from lib.analyses.labels.worlds import label_world
 from lib.analyses.protocols import calibration as on_protocols
 from lib.analyses.protocols import words as findings_of_protocols
-from lib.analyses.protocols.stats import protocol_matrix
+from lib.analyses.protocols.stats import changing, protocol_matrix
 from lib.analyses.protocols.worlds import protocol_wins
 from lib.analyses.separability import calibration as separability
 from lib.analyses.validity import calibration as validity
@@ -90,11 +90,15 @@ def sides(won: np.ndarray):
 def test_heads_that_change_sides_on_arrays_are_those_of_the_pages():
     rates = np.array([[0.7, 0.3, 0.5], [0.68, 0.32, 0.68], [0.65, 0.35, 0.5], [0.5, 0.5, 0.8]])
     won = protocol_wins(np.random.default_rng(6), 12, 60, rates)
-    together = on_protocols.changing(won)
+    together, lasting = on_protocols.changing(won), on_protocols.changing(won, least=2)
     for k in range(12):
         matrix = protocol_matrix(sides(won[k]))
         told = findings_of_protocols.answer(matrix)
         assert told.startswith(f"{together[k].sum() or 'None'} of 4 heads")
+        needs = changing(matrix).set_index("head")["needs"]
+        assert [h for h in needs.index if not needs[h]] == [
+            f"head_{h}" for h in np.flatnonzero(lasting[k])
+        ]
     assert 0 < together.sum() < together.size
 
 
@@ -115,6 +119,9 @@ def test_sides_change_where_planted_and_seldom_elsewhere():
     page = rows.loc["a head changes sides"]
     assert (page.loc["false-positive rate", "rate"] <= 0.05).all()
     assert page.loc["power", "rate"] > 0.9
+    lasting = rows.loc["a head changes sides whichever protocol is left out"]
+    assert lasting.loc["false-positive rate", "rate"] <= 0.05
+    assert lasting.loc["power", "rate"] > 0.9
 
 
 def test_skewed_gaps_win_as_often_as_planted_and_are_alike_within_prompts():

@@ -202,6 +202,16 @@ def test_rendering_of_the_comparison(assert_rendered):
     )
 
 
+def test_an_interval_that_excludes_0_beside_not_told_apart_says_why():
+    table = pairs(("x", 0.2, "higher", 0.01, ""), ("y", 0.15, "not told apart", 0.04, ""))
+    table.loc[1, "p_adjusted"] = 0.06
+    assert compares.answer(table).endswith(
+        "is not told apart from it on y (+0.150 [+0.050, +0.250]). Verdicts are by Holm's correction "
+        "over 2 comparisons of two models; intervals are uncorrected, and exclude 0 though the two "
+        "are not told apart for one and two on y (adjusted p = 0.06)."
+    )
+
+
 def test_pairs_that_cannot_be_compared_are_named_one_by_one():
     table = pairs(
         ("xstest", 0.2, "higher", 0.01, ""),
@@ -245,6 +255,9 @@ def test_the_pages_name_and_count_the_same_heads_that_change_sides():
     assert named in says.takeaways(heads, table, NO_PAIRS, AT_ONCE)
     assert "1 of 2 heads goes with the labels" in says.answer(heads, table, AT_ONCE)
     assert on_protocols.answer(AT_ONCE).startswith("1 of 2 heads goes with the labels")
+    assert "The matrix has both colours for 2:" in says.answer(heads, table, AT_ONCE)
+    alike = table.assign(verdict=["strong", "inverted", "chance", "inverted"])
+    assert "both colours" not in says.answer(heads, alike, AT_ONCE)
     assert "of another" not in says.answer(heads, table)
     none = AT_ONCE.assign(p_adjusted=0.2)
     assert "No head is shown to go with the labels" in says.answer(heads, table, none)

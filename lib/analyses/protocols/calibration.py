@@ -1,6 +1,7 @@
 """Protocols: components of variance and heads that change sides, there and not there.
 
-``changing``  which heads change sides, for all draws at once (a test compares it with the page)
+``changing``  which heads change sides, for all draws at once, and which of them whichever protocol
+              is left out (a test compares it with the page)
 ``checks``    the rows
 """
 
@@ -20,7 +21,7 @@ RESAMPLES = 500
 ALPHA = 0.05
 CROSSINGS = 4_000  # worlds of heads that change sides or don't
 STEP = 500  # of them at once
-WORLDS = {"zero": 200, "main": 60, "interaction": 60}
+WORLDS = {"zero": 200, "main": 60, "interaction": 60, "one protocol": 200}
 PARTS = {
     "head": "heads differ whatever the protocol",
     "protocol": "protocols differ whatever the head",
@@ -43,6 +44,8 @@ SIDES = {
 }
 CROSSING = np.full((HEADS, PROTOCOLS), 0.5)
 CROSSING[0] = [0.7, 0.7, 0.7, 0.3, 0.3]
+LASTING = np.where(CROSSING > 0.5, 0.75, np.where(CROSSING < 0.5, 0.25, 0.5))
+HANGING = np.array([[0.7, 0.7, 0.7, 0.7, 0.2]] * HEADS)
 
 
 def checks(draws: int, seed: int) -> list[dict]:
@@ -50,7 +53,7 @@ def checks(draws: int, seed: int) -> list[dict]:
     return [*_components(draws, seed), *_sides(draws, seed)]
 
 
-def changing(won: np.ndarray) -> np.ndarray:
+def changing(won: np.ndarray, least: int = 1) -> np.ndarray:
     """Which heads are shown above one half under one protocol and below it under another.
 
     As the protocols page and the scorecard do it: corrected over all cells at once.
@@ -59,6 +62,8 @@ def changing(won: np.ndarray) -> np.ndarray:
     ----------
     won
         One comparison a prompt: shape (draws, prompts, heads, protocols).
+    least
+        Cells on each side; with 2 it holds whichever protocol is left out.
 
     Returns
     -------
@@ -69,7 +74,7 @@ def changing(won: np.ndarray) -> np.ndarray:
     p = permutation.sign_flips(net)
     p = permutation.holm(p.reshape(len(p), -1)).reshape(p.shape)
     side = np.sign(net.sum(axis=0, dtype=np.int64)) * (p < ALPHA)
-    return (side > 0).any(axis=2) & (side < 0).any(axis=2)
+    return ((side > 0).sum(axis=2) >= least) & ((side < 0).sum(axis=2) >= least)
 
 
 def _sides(draws: int, seed: int) -> list[dict]:
@@ -81,15 +86,22 @@ def _sides(draws: int, seed: int) -> list[dict]:
         rows.append(check(claim, world, "false-positive rate", any_head, at_most=ALPHA))
     says = f"1 of {HEADS} heads wins .7 of 3 protocols and .3 of 2, the others half"
     found = _crossed(CROSSING, says, draws, seed)[:, 0]
+    rows.append(check(claim, f"{says}; {size}", "power", found, at_least=POWER))
+    claim = "a head changes sides whichever protocol is left out"
+    says = "every head wins .7 of 4 protocols and .2 of 1"
+    any_head = _crossed(HANGING, says, draws, seed, least=2).any(axis=1)
+    rows.append(check(claim, f"{says}; {size}", "false-positive rate", any_head, at_most=ALPHA))
+    says = f"1 of {HEADS} heads wins .75 of 3 protocols and .25 of 2, the others half"
+    found = _crossed(LASTING, says, draws, seed, least=2)[:, 0]
     return [*rows, check(claim, f"{says}; {size}", "power", found, at_least=POWER)]
 
 
-def _crossed(rates: np.ndarray, name: str, draws: int, seed: int) -> np.ndarray:
+def _crossed(rates: np.ndarray, name: str, draws: int, seed: int, least: int = 1) -> np.ndarray:
     """``changing`` in worlds of these rates."""
     source = generator(seed, f"protocols/sides/{name}")
     return np.concatenate(
         [
-            changing(protocol_wins(source, part, PROMPTS, rates))
+            changing(protocol_wins(source, part, PROMPTS, rates), least)
             for part in parts(many(draws, CROSSINGS), STEP)
         ]
     )
@@ -97,7 +109,7 @@ def _crossed(rates: np.ndarray, name: str, draws: int, seed: int) -> np.ndarray:
 
 def _components(draws: int, seed: int) -> list[dict]:
     size = f"{HEADS} heads, {PROTOCOLS} protocols of {PROMPTS} prompts"
-    zero, main, mixed = (_worlds(kind, draws, seed) for kind in WORLDS)
+    zero, main, mixed, hanging = (_worlds(kind, draws, seed) for kind in WORLDS)
     false, power = "false-positive rate", "power"
     told = f"; intervals by {RESAMPLES} resamples"
     rows = [
@@ -106,6 +118,13 @@ def _components(draws: int, seed: int) -> list[dict]:
             f"no cell differs; {size}{told}",
             false,
             zero["found"].any(axis=1),
+            at_most=FALSE,
+        ),
+        check(
+            "any component is below 0",
+            f"no cell differs; {size}{told}",
+            false,
+            zero["below"].any(axis=1),
             at_most=FALSE,
         ),
         check(
@@ -119,10 +138,10 @@ def _components(draws: int, seed: int) -> list[dict]:
             "most of the variance is interaction",
             f"no cell differs; {size}",
             false,
-            zero["naive"][:, 2] > 0.5,
+            zero["naive_share"][:, 2] > 0.5,
             at_most=FALSE,
             form="as published",
-            note=f"sampling noise left in: a mean share of {zero['naive'][:, 2].mean():.0%}",
+            note=f"sampling noise left in: a mean share of {zero['naive_share'][:, 2].mean():.0%}",
         ),
         check(
             PARTS["interaction"],
@@ -137,6 +156,10 @@ def _components(draws: int, seed: int) -> list[dict]:
         rows.append(check(PARTS[name], world, power, main["found"][:, k], at_least=POWER))
     world = f"a value of its own for each cell (sd {SD} in log odds); {size}"
     rows.append(check(PARTS["interaction"], world, power, mixed["found"][:, 2], at_least=POWER))
+    claim = f"{PARTS['interaction']}, whichever is left out"
+    rows.append(check(claim, world, power, mixed["lasting"][:, 2], at_least=POWER))
+    says = f"heads differ (sd {SD} in log odds), and otherwise under 1 protocol alone; {size}"
+    rows.append(check(claim, says, false, hanging["lasting"][:, 2], at_most=FALSE))
     held = [(f"the {n}s' part", main, k) for k, n in enumerate(("head", "protocol"))]
     for name, table, k in [*held, ("the interaction", mixed, 2)]:
         inside = (table["low"][:, k] <= SD**2) & (table["high"][:, k] >= SD**2)
@@ -154,16 +177,25 @@ def _components(draws: int, seed: int) -> list[dict]:
 
 
 def _worlds(kind: str, draws: int, seed: int) -> dict[str, np.ndarray]:
-    """Columns of the components' table on the logit scale, each of shape (draws, 3)."""
+    """Columns of the components' table on the logit scale, each of shape (draws, 3).
+
+    ``lasting``: is it found whichever protocol is left out? For worlds of an interaction.
+    """
     tables = []
     for one in seeds(seed, f"protocols/{kind}", many(draws, WORLDS[kind])):
         runs = protocol_world(
             kind, heads=HEADS, protocols=PROTOCOLS, prompts=PROMPTS, sd=SD, seed=one
         )
-        table = stats.variance_components(runs, draws=RESAMPLES, seed=one)
-        logit = table[table["scale"] == "logit"].set_index("component")
-        tables.append(logit.loc[list(stats.COMPONENTS)].reset_index())
+        table = _logit(stats.variance_components(runs, draws=RESAMPLES, seed=one))
+        if kind in ("interaction", "one protocol"):
+            rest = _logit(stats.leave_one_out(runs, draws=RESAMPLES, seed=one))
+            table["lasting"] = table["found"] & rest["found"].groupby(level=0).all()
+        tables.append(table.loc[list(stats.COMPONENTS)])
     whole = pd.concat(tables)
     shape = (len(tables), len(stats.COMPONENTS))
-    columns = {"found": "found", "low": "low", "high": "high", "naive": "naive_share"}
-    return {key: whole[name].to_numpy().reshape(shape) for key, name in columns.items()}
+    columns = ["found", "below", "low", "high", "naive_share", "lasting"]
+    return {name: whole[name].to_numpy().reshape(shape) for name in columns if name in whole}
+
+
+def _logit(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["scale"] == "logit"].set_index("component")

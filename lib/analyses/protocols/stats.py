@@ -2,16 +2,21 @@
 
 ``protocol_matrix``      win rates of heads by protocol, with intervals
 ``variance_components``  how much of their spread is the heads', the protocols', or neither's
+``leave_one_out``        the same with each protocol left out
+``changing``             heads that go with the labels here and against them there
 ``longer``               what the longer response alone wins under each protocol
 ``sources``              what each protocol is made of
 
-A protocol is one run, or each subset of a single run. On arrays: ``anova`` (components from
-a table of cells and the sampling noise in it) and ``noise``.
+A protocol is one run, or each subset of a single run. A dataset in which each criterion varies a
+thing of its own asks no one question, so it is no protocol (``left_out``).
+
+On arrays: ``anova`` (components from a table of cells and the sampling noise in it) and ``noise``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +50,9 @@ KINDS = {
 MATRIX = ("protocol", "kind", "head", "n", "prompts", "wins", "ties", "losses", "win_rate")
 MATRIX += ("low", "high", "p", "p_adjusted", "mde", "logit", "note")
 PARTS = ("scale", "component", "estimate", "low", "high", "share", "share_low", "share_high")
-PARTS += ("found", "mde", "naive", "naive_share", "sampling", "heads", "protocols", "note")
+PARTS += ("found", "below", "mde", "naive", "naive_share", "sampling", "heads", "protocols", "note")
+CHANGING = ("head", "best", "worst", "needs")
+TARGETED = "targeted"
 
 
 def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.DataFrame:
@@ -54,7 +61,8 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
     Parameters
     ----------
     runs
-        Of one model, one a protocol; the subsets of a single run otherwise.
+        Of one model, one a protocol, those of ``left_out`` aside; the subsets of a single run
+        otherwise.
     alpha
         The interval has level 1 − alpha, uncorrected.
 
@@ -113,6 +121,33 @@ def protocol_matrix(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.Da
     return table[list(MATRIX)]
 
 
+def changing(matrix: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """Heads shown above one half under one protocol and below it under another.
+
+    Parameters
+    ----------
+    matrix
+        With ``head``, ``protocol``, ``win_rate`` and ``p_adjusted``, all of its cells one family.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row such a head: ``head``; ``best`` and ``worst``, its highest and its lowest shown
+        cell, as row numbers of ``matrix``; ``needs``, the protocols without any one of which it
+        isn't shown to change sides. What is left keeps its correction, so that all that is said
+        of sides is of one family.
+    """
+    rows = []
+    for head, own in matrix.reset_index(drop=True).groupby("head", sort=False):
+        own = own[own["p_adjusted"] < alpha]
+        above, below = own[own["win_rate"] > 0.5], own[own["win_rate"] < 0.5]
+        if len(above) and len(below):
+            ends = own["win_rate"].agg(["idxmax", "idxmin"])
+            needs = [side["protocol"].iloc[0] for side in (above, below) if len(side) == 1]
+            rows.append((head, *ends, needs))
+    return pd.DataFrame(rows, columns=list(CHANGING))
+
+
 def longer(runs: Sequence[xr.Dataset], *, alpha: float = 0.05) -> pd.DataFrame:
     """Share of the comparisons of each protocol that the longer response wins.
 
@@ -162,8 +197,10 @@ def variance_components(
     pandas.DataFrame
         One row a scale (``logit``, ``win rate``) and component (``head``, ``protocol``,
         ``interaction``, ``total``): ``estimate`` (may be below 0) with ``low`` and ``high``,
-        ``share`` of the total with its bounds (NaN when the total isn't above 0),
-        ``found`` (is ``low`` above 0? An interaction only when it is on both scales), ``mde``
+        ``share`` of the total, signed as the estimate is (NaN when the total isn't above 0), with
+        its bounds (NaN when the total's interval isn't above 0),
+        ``found`` (is ``low`` above 0? An interaction only when it is on both scales), ``below``
+        (is ``high`` below 0, on both scales?), ``mde``
         (the component that this would have been found of with power .8, to first order),
         ``naive`` and ``naive_share`` (sampling noise not taken out), ``sampling`` (what was
         taken out), ``heads``, ``protocols`` and ``note``.
@@ -176,33 +213,52 @@ def variance_components(
     score the same prompts), σ²_int = MS_int − (V̄ − C̄), σ²_prot = (MS_prot − MS_int)/H − C̄ and
     σ²_head = (MS_head − MS_int)/P; prompts that protocols share add two more terms, see
     ``noise``. The bootstrap's tables hold that noise a second time, so it is taken out twice.
-    A negative estimate counts as 0 in shares.
+    σ²_head is the mean covariance, over heads, of two protocols' columns, and σ²_prot that of two
+    heads' rows: below 0 where what wins more here wins less there. Estimates and shares keep
+    their sign.
 
     Protocols are fixed: this is about the P at hand, and these heads; the interval is over
     prompts alone.
     """
-    cells = _cells(runs)
-    heads = cells[0].heads
-    cells = [cell for cell in cells if len(cell.sizes) > 1]
-    gone = [cell.lost | cell.tied for cell in cells]
-    lost = np.any(gone, axis=0) if gone else np.ones(len(heads), bool)
-    kept = ~lost
-    left_out = [str(name) for name in heads[lost]]
+    cells, kept, note = _complete(runs)
     shape = {"heads": int(kept.sum()), "protocols": len(cells)}
     if min(shape.values()) < 2:
-        note = "needs two heads and two protocols with at least two prompts each"
-        return _undefined(shape, note)
-    note = f"left out: {', '.join(left_out)}" if left_out else ""
+        return _undefined(shape, "needs two heads and two protocols with at least two prompts each")
     data = _Totals(cells, kept)
-    resampled = data.resample(draws, seed)
-    blocks = []
-    for scale in SCALES:
-        found = _on_scale(data, resampled, scale, alpha)
-        blocks.append(found.assign(scale=scale, note=note, **shape))
-    table = pd.concat(blocks, ignore_index=True)
-    both = table["component"] == "interaction"
-    table.loc[both, "found"] = bool(table.loc[both, "found"].all())
-    return table[list(PARTS)]
+    table = _components(data, data.resample(draws, seed), alpha)
+    return table.assign(note=note, **shape)[list(PARTS)]
+
+
+def leave_one_out(
+    runs: Sequence[xr.Dataset], *, draws: int = 2000, seed: int = 0, alpha: float = 0.05
+) -> pd.DataFrame:
+    """``variance_components`` with each protocol left out in turn, of the same heads.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``without`` (the protocol left out), then the columns of ``variance_components``. No rows
+        for fewer than three protocols or two heads.
+    """
+    cells, kept, note = _complete(runs)
+    if len(cells) < 3 or kept.sum() < 2:
+        return pd.DataFrame(columns=["without", *PARTS])
+    data = _Totals(cells, kept)
+    wins, n = data.resample(draws, seed)
+    shape = {"heads": int(kept.sum()), "protocols": len(cells) - 1}
+    tables = []
+    for p, cell in enumerate(cells):
+        rest = np.delete(wins, p, axis=2), np.delete(n, p, axis=1)
+        found = _components(data.without(p), rest, alpha)
+        tables.append(found.assign(without=cell.name, note=note, **shape))
+    return pd.concat(tables, ignore_index=True)[["without", *PARTS]]
+
+
+def left_out(runs: Sequence[xr.Dataset]) -> list[str]:
+    """Datasets that are no protocol beside the others: their criteria are judged one by one."""
+    names = [run.attrs["dataset"] for run in runs]
+    targeted = [name for name in names if kind(name) == TARGETED]
+    return [] if len(targeted) == len(names) else targeted
 
 
 def sources(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
@@ -249,7 +305,7 @@ class _Cell:
 
 
 def _cells(runs: Sequence[xr.Dataset]) -> list[_Cell]:
-    runs = list(runs)
+    runs, aside = list(runs), left_out(runs)
     if not runs:
         raise DataError("at least one run", "none", "Name the folders of runs.")
     models = sorted({run.attrs["model"] for run in runs})
@@ -262,14 +318,19 @@ def _cells(runs: Sequence[xr.Dataset]) -> list[_Cell]:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise DataError("each dataset once", f"{twice[0]} twice", "Leave one of the runs out.")
-    runs = [run.sel(head=shared) for run in runs]
-    if len(runs) > 1:
-        return [_cell(run, align(run), name) for run, name in zip(runs, names, strict=True)]
-    run, aligned = runs[0], align(runs[0])
+    runs = [run.sel(head=shared) for run in runs if run.attrs["dataset"] not in aside]
+    if len(runs) > 1 and kind(runs[0].attrs["dataset"]) != TARGETED:
+        return [_cell(run, align(run), run.attrs["dataset"]) for run in runs]
+    return [cell for run in runs for cell in _subsets(run, alone=len(runs) == 1)]
+
+
+def _subsets(run: xr.Dataset, alone: bool) -> list[_Cell]:
+    """A protocol a subset, named with its dataset too where there are several runs."""
+    aligned, name = align(run), run.attrs["dataset"]
     return [
-        _cell(run, _part(aligned, aligned.subset == subset), str(subset))
-        for subset in dict.fromkeys(aligned.subset.tolist())
-    ] or [_cell(run, aligned, names[0])]
+        _cell(run, _part(aligned, aligned.subset == s), str(s) if alone else f"{name}: {s}")
+        for s in dict.fromkeys(aligned.subset.tolist())
+    ] or [_cell(run, aligned, name)]
 
 
 def _part(aligned: Aligned, mask: np.ndarray) -> Aligned:
@@ -300,6 +361,28 @@ def _notes(cell: _Cell) -> np.ndarray:
 # ---- Components ----
 
 
+def _complete(runs: Sequence[xr.Dataset]) -> tuple[list[_Cell], np.ndarray, str]:
+    """Protocols of two prompts or more, which heads have numbers under each, who was left out."""
+    cells = _cells(runs)
+    heads = cells[0].heads
+    cells = [cell for cell in cells if len(cell.sizes) > 1]
+    gone = [cell.lost | cell.tied for cell in cells]
+    lost = np.any(gone, axis=0) if gone else np.ones(len(heads), bool)
+    return cells, ~lost, f"left out: {', '.join(heads[lost])}" if lost.any() else ""
+
+
+def _components(data: _Totals, resampled, alpha: float) -> pd.DataFrame:
+    """Both scales; an interaction, and what is below 0, only where it is so on both."""
+    table = pd.concat(
+        [_on_scale(data, resampled, scale, alpha).assign(scale=scale) for scale in SCALES],
+        ignore_index=True,
+    )
+    both = table["component"] == "interaction"
+    table.loc[both, "found"] = bool(table.loc[both, "found"].all())
+    table["below"] = table.groupby("component")["below"].transform("all")
+    return table
+
+
 class _Totals:
     """Cells in one universe of prompts.
 
@@ -319,6 +402,14 @@ class _Totals:
         self.universe = len(names)
         self.wins = np.stack([total.sum(axis=0) for total in self.totals], axis=-1)
         self.n = np.asarray([size.sum() for size in self.sizes])
+
+    def without(self, protocol: int) -> _Totals:
+        """The same universe with one protocol left out."""
+        rest = copy(self)
+        for name in ("totals", "sizes", "where"):
+            setattr(rest, name, [a for p, a in enumerate(getattr(self, name)) if p != protocol])
+        rest.wins, rest.n = np.delete(self.wins, protocol, axis=1), np.delete(self.n, protocol)
+        return rest
 
     def influence(self) -> list[np.ndarray]:
         """Of each prompt on each win rate: a (prompts, heads) array a protocol."""
@@ -386,22 +477,25 @@ def _on_scale(data: _Totals, resampled, scale: str, alpha: float) -> pd.DataFram
     draws = anova(again) - 2 * removed
     tails = [alpha / 2, 1 - alpha / 2]
     low, high = np.quantile(_with_total(draws), tails, axis=0)
-    total = estimate.sum() > 0
-    shares = _shares(estimate) if total else np.full(3, np.nan)
-    bounds = np.nanquantile(_shares(draws), tails, axis=0) if total else np.full((2, 3), np.nan)
+    whole, least = estimate.sum(), low[-1]
+    shares = estimate / whole if whole > 0 else np.full(3, np.nan)
+    bounds = np.full((2, 3), np.nan)
+    if least > ROUNDING:  # else some draws divide by next to nothing
+        bounds = np.quantile(draws / draws.sum(axis=-1, keepdims=True), tails, axis=0)
     return pd.DataFrame(
         {
             "component": [*COMPONENTS, "total"],
             "estimate": _with_total(estimate),
             "low": low,
             "high": high,
-            "share": [*shares, 1.0 if total else np.nan],
+            "share": [*shares, 1.0 if whole > 0 else np.nan],
             "share_low": [*bounds[0], np.nan],
             "share_high": [*bounds[1], np.nan],
             "found": low > ROUNDING,
+            "below": high < -ROUNDING,
             "mde": (norm.ppf(1 - alpha / 2) + norm.ppf(POWER)) * _with_total(draws).std(axis=0),
             "naive": _with_total(raw),
-            "naive_share": [*_shares(raw), 1.0],
+            "naive_share": [*_clipped(raw), 1.0],
             "sampling": _with_total(removed),
         }
     )
@@ -475,7 +569,8 @@ def _with_total(parts: np.ndarray) -> np.ndarray:
     return np.concatenate([parts, parts.sum(axis=-1, keepdims=True)], axis=-1)
 
 
-def _shares(parts: np.ndarray) -> np.ndarray:
+def _clipped(parts: np.ndarray) -> np.ndarray:
+    """Shares as published: what is below 0 counts as nothing."""
     above = np.maximum(parts, 0)
     with np.errstate(invalid="ignore"):
         return above / above.sum(axis=-1, keepdims=True)
@@ -483,7 +578,14 @@ def _shares(parts: np.ndarray) -> np.ndarray:
 
 def _undefined(shape: dict[str, int], note: str) -> pd.DataFrame:
     rows = [
-        {"scale": scale, "component": component, "found": False, "note": note, **shape}
+        {
+            "scale": scale,
+            "component": component,
+            "found": False,
+            "below": False,
+            "note": note,
+            **shape,
+        }
         for scale in SCALES
         for component in (*COMPONENTS, "total")
     ]

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
 
 from lib import words
-from lib.analyses.protocols.stats import COMPONENTS, GENERAL
+from lib.analyses.protocols.stats import COMPONENTS, GENERAL, changing
 from lib.words.longer import extremes
 
-SHOWN = 6  # heads that change sides
+SHOWN = 3  # heads that change sides
 _MEANS = {
     "head": "differences between heads that hold under every protocol",
     "protocol": "differences between protocols that hold for every head",
     "interaction": "which head wins depending on the protocol",
 }
+_BELOW = {
+    "head": "heads that win more under one protocol win less under another",
+    "protocol": "where one head wins more, another wins less",
+    "interaction": "cells differ less than sampling alone would make them",
+}
+_ANY = "whichever protocol is left out"
+_NAMES = {"head": "the heads' part", "protocol": "the protocols' part"}
 
 
-def takeaways(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
-    """Heads that cross one half, components with their shares, what stays unsaid."""
-    sentences = words.first(crossing(matrix), SHOWN, "further heads change sides too.") or [
-        "No head is shown to win more than half here and less than half there."
-    ]
-    sentences += [*_components(components), *family(matrix, components)]
+def takeaways(
+    matrix: pd.DataFrame, components: pd.DataFrame, without: pd.DataFrame | None = None
+) -> list[str]:
+    """Heads that cross one half, components, both with a protocol left out, what stays unsaid.
+
+    Tables as ``protocol_matrix``, ``variance_components`` and ``leave_one_out`` return them.
+    """
+    sentences = [answer(matrix)]
+    sentences += words.first(crossing(matrix), SHOWN, "further heads change sides too.")
+    sentences += _components(components)
+    if without is not None:
+        sentences += lasting(components, without)
+    sentences += family(matrix, components)
     protocols = matrix["protocol"].nunique()
     if protocols < GENERAL:
         sentences.append(
@@ -32,26 +48,50 @@ def takeaways(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
 
 
 def crossing(matrix: pd.DataFrame) -> list[str]:
-    """A sentence for each head that is shown above one half here and below it there.
+    """A sentence for each head that is shown above one half here and below it there, and of the
+    protocols that this hangs on.
 
     ``matrix`` holds ``p_adjusted`` over all protocols at once.
     """
+    sentences = []
+    for row in changing(matrix).itertuples():
+        best, worst = matrix.iloc[row.best], matrix.iloc[row.worst]
+        needs = f"not without {' nor without '.join(row.needs)}" if row.needs else _ANY
+        sentences.append(
+            f"{row.head} goes with the labels of {best['protocol']} ({words.rate(best)}) and "
+            f"against those of {worst['protocol']} ({words.rate(worst)}); {needs}."
+        )
+    return sentences
+
+
+def answer(matrix: pd.DataFrame) -> str:
+    """In short: how many heads change sides, and how many of them without any one protocol."""
+    found = changing(matrix)
+    sides = len(found)
+    cells = int(matrix["p_adjusted"].notna().sum())
+    sentence = (
+        f"{sides or 'None'} of {words.count(matrix['head'].nunique(), 'head')} "
+        f"{'goes' if sides == 1 else 'go'} with the labels of one protocol and against those of "
+        f"another, by Holm's correction over {words.count(cells, 'cell')} as one family"
+    )
+    if not sides:
+        return f"{sentence}."
+    firm = int((found["needs"].str.len() == 0).sum())
+    hanging = found["needs"].explode().dropna().value_counts()
+    told = [f"without {protocol} {sides - many or 'none'}" for protocol, many in hanging.items()]
+    rest = f": {', '.join(told)}" if told else ""
+    return f"{sentence}; {firm or 'none'} of them {_ANY}{rest}."
+
+
+def left_out(datasets: Sequence[str]) -> list[str]:
+    """Which data sets are no protocol, as ``stats.left_out`` names them."""
+    if not datasets:
+        return []
+    verb, its = ("is", "its") if len(datasets) == 1 else ("are", "their")
     return [
-        f"{head} goes with the labels of {best['protocol']} ({words.rate(best)}) and against those "
-        f"of {worst['protocol']} ({words.rate(worst)})."
-        for head, best, worst in changing(matrix)
+        f"{', '.join(datasets)} {verb} no protocol here: {its} criteria each vary a thing of their "
+        "own and are judged one by one."
     ]
-
-
-def changing(matrix: pd.DataFrame) -> list[tuple[str, pd.Series, pd.Series]]:
-    """Heads that change sides after correction, each with its highest and its lowest cell."""
-    found = []
-    for head, rows in matrix.groupby("head", sort=False):
-        shown = rows[rows["p_adjusted"] < 0.05]
-        if (shown["win_rate"] > 0.5).any() and (shown["win_rate"] < 0.5).any():
-            ends = shown["win_rate"].agg(["idxmax", "idxmin"])
-            found.append((head, *(shown.loc[end] for end in ends)))
-    return found
 
 
 def family(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
@@ -67,7 +107,7 @@ def family(matrix: pd.DataFrame, components: pd.DataFrame) -> list[str]:
     if components["estimate"].notna().any():
         sentences.append(
             f"The {len(COMPONENTS)} components are each judged by an interval of their own, "
-            "uncorrected."
+            "uncorrected; estimates keep their sign."
         )
     return sentences
 
@@ -83,58 +123,78 @@ def _logit(components: pd.DataFrame) -> pd.DataFrame:
 
 def _components(components: pd.DataFrame) -> list[str]:
     logit = _logit(components)
-    sentences = _shares(components)
-    if logit.loc["total", "share"] != 1:
+    sentences = _parts(components)
+    if logit["estimate"].isna().all():
         return sentences
     row = logit.loc["interaction"]
     sentences.append(
-        f"With sampling noise left in, as is common, the interaction's share would read "
-        f"{row['naive_share']:.0%}."
+        "With sampling noise left in and what is below 0 counted as nothing, as is common, the "
+        f"interaction would read {row['naive_share']:.0%} of the variance."
     )
     if row["note"]:
         sentences.append(f"In the components, {row['note']} (no numbers, or nothing but ties).")
     return sentences
 
 
-def _shares(components: pd.DataFrame) -> list[str]:
-    """What each component takes of the variance, or why that can't be told."""
+def _parts(components: pd.DataFrame) -> list[str]:
+    """What each component is, with its sign, or why that can't be told."""
     logit = _logit(components)
-    total = logit.loc["total"]
     if logit["estimate"].isna().all():
         return [f"No components of variance: this {logit['note'].iloc[0]}."]
-    if total["share"] != 1:
-        return [
-            "Once sampling noise is taken out no variance between cells is left "
-            f"(total {total['estimate']:.3f}), so there are no shares to tell."
-        ]
-    sentences = []
-    for component, row in logit.loc[list(COMPONENTS)].iterrows():
-        share = words.estimate(row["share"], row["share_low"], row["share_high"], ".0%")
-        sentences.append(
-            f"{share} of the variance is {_MEANS[component]}."
-            if row["found"]
-            else f"Not shown to be there: {_MEANS[component]} ({share} of the variance; a standard "
-            f"deviation of {row['mde'] ** 0.5:.2f} log odds would have been found)."
-        )
-    return sentences
+    return [_part(component, row) for component, row in logit.loc[list(COMPONENTS)].iterrows()]
 
 
-def answer(matrix: pd.DataFrame) -> str:
-    """In short: how many heads change sides from protocol to protocol."""
-    sides = len(changing(matrix))
+def _part(component: str, row: pd.Series) -> str:
+    told = f"{_MEANS[component]} (variance {_signed(row)} in log odds"
+    if row["found"]:
+        return f"Shown to be there: {told})."
+    if row["below"]:
+        return f"Below 0: {told}), so {_BELOW[component]}."
+    aside = ""
+    if row["low"] > 0 or row["high"] < 0:
+        aside = f", {'above' if row['low'] > 0 else 'below'} 0 but not so on win rates"
     return (
-        f"{sides or 'None'} of {words.count(matrix['head'].nunique(), 'head')} "
-        f"{'goes' if sides == 1 else 'go'} with the labels of one protocol and against those of "
-        "another, corrected over all at once."
+        f"Not shown to be there: {told}{aside}; {row['mde']:.3f} would have been found with "
+        "power .8)."
     )
 
 
-def shares(components: pd.DataFrame) -> str:
-    """In short: how the variance between cells splits, the interaction first."""
-    return " ".join(reversed(_shares(components)))
+def _signed(row: Mapping[str, float]) -> str:
+    return words.estimate(row["estimate"], row["low"], row["high"], "+.3f")
 
 
-def glued(components: pd.DataFrame) -> dict[str, str]:
-    """Values of the protocols page for other pages."""
-    share = _logit(components)["share"]
-    return {f"share-{name}": words.number(share[name], ".0%") for name in COMPONENTS}
+def _state(row: pd.Series) -> str:
+    if row["found"]:
+        return "shown to be there"
+    return "below 0" if row["below"] else "not shown to be there"
+
+
+def lasting(components: pd.DataFrame, without: pd.DataFrame) -> list[str]:
+    """What becomes of each component when a protocol is left out, of ``stats.leave_one_out``."""
+    if without.empty:
+        return []
+    whole, parts = _logit(components), without[without["scale"] == "logit"]
+    sentences = []
+    for component in reversed(COMPONENTS):
+        rows = parts[parts["component"] == component].set_index("without")
+        rows = rows.assign(state=[_state(row) for _, row in rows.iterrows()])
+        state = _state(whole.loc[component])
+        name = _NAMES.get(component, "the interaction").capitalize()
+        least, most = rows["estimate"].agg(["idxmin", "idxmax"])
+        ends = (
+            f"{_signed(rows.loc[least])} without {least}, {_signed(rows.loc[most])} without {most}"
+        )
+        other = rows[rows["state"] != state]
+        if other.empty:
+            sentences.append(f"{name} is {state} {_ANY} ({ends}).")
+            continue
+        kinds = {f"{said} without": own for said, own in other.groupby("state", sort=False)}
+        told = words.cases(kinds, lambda row: f"{row.Index} ({_signed(row._asdict())})")
+        sentences.append(f"{name} is {state} with all protocols, but {told}.")
+    return sentences
+
+
+def shares(components: pd.DataFrame, without: pd.DataFrame | None = None) -> str:
+    """In short: the components, the interaction first, and that one with a protocol left out."""
+    told = list(reversed(_parts(components)))
+    return " ".join(told if without is None else told[:1] + lasting(components, without))

@@ -8,7 +8,7 @@ from scipy import stats
 
 from lib.planted.worlds import make_run
 
-KINDS = ("zero", "main", "interaction")
+KINDS = ("zero", "main", "interaction", "one protocol")
 
 
 def cell_logits(
@@ -18,13 +18,17 @@ def cell_logits(
 
     ``zero``: all 0. ``main``: the sum of a head's and a protocol's own value, each with
     variance sd². ``interaction``: a value of its own for each cell, scaled so that the mean
-    square of ``stats.anova``'s interaction is sd².
+    square of ``stats.anova``'s interaction is sd². ``one protocol``: a head's own value under all
+    protocols, another one under the first.
     """
     if kind == "zero":
         return np.zeros((heads, protocols))
     if kind == "main":
         head, protocol = _scaled(generator, heads, sd), _scaled(generator, protocols, sd)
         return head[:, None] + protocol[None, :]
+    if kind == "one protocol":
+        head, other = _scaled(generator, heads, sd), _scaled(generator, heads, sd)
+        return np.column_stack([other] + [head] * (protocols - 1))
     drawn = generator.standard_normal((heads, protocols))
     rest = drawn - drawn.mean(0) - drawn.mean(1, keepdims=True) + drawn.mean()
     return sd * drawn / np.sqrt((rest**2).sum() / ((heads - 1) * (protocols - 1)))

@@ -91,6 +91,6 @@ def differences(table: pd.DataFrame) -> Chart:
         name="differences",
         what="Paired differences",
         caption="Win rate of the first model less that of the second on the comparisons that both "
-        "were audited on, with a 95% interval over prompts. In grey: not told apart after "
-        "correction over all rows.",
+        "were audited on, with a 95% interval over prompts, uncorrected. In grey: not told apart "
+        "by Holm's correction over all rows, so an interval in grey may exclude 0.",
     )

@@ -116,8 +116,9 @@ def compare(given: Sequence[Tables], alpha: float = 0.05) -> pd.DataFrame:
         audited on), ``rate`` and ``other_rate`` (win rates on the common ones),
         ``difference`` (model less other) with ``low`` and ``high`` (t interval, prompts as
         clusters), ``p`` (exact two-sided sign-flip of each prompt's difference),
-        ``p_adjusted`` (Holm over the table), ``mde`` (the smallest difference that this test
-        finds with power .8 at α/m, on the prompts where the models differ; missing, for none),
+        ``p_adjusted`` (Holm over the table; ``verdict`` goes by it), ``mde`` (the smallest
+        difference that this test finds with power .8 at α/m, on the prompts where the models
+        differ; missing, for none),
         ``verdict`` (``higher``, ``lower``, ``not told apart``; ``undefined`` where there is
         no p) and ``note``. A model's one score is compared; of a model with one head, that.
     """

@@ -23,11 +23,7 @@ def takeaways(scores: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
     sentences = []
     for (model, other), rows in pairs.groupby(["model", "other"], sort=False):
         sentences += _pair(model, other, rows)
-    family = int(pairs["p"].notna().sum())
-    if family:
-        sentences.append(
-            f"Corrected by Holm over {words.count(family, 'comparison')} of two models."
-        )
+    sentences += _family(pairs)
     undefined = pairs[pairs["verdict"] == "undefined"]
     for (model, other, note), rows in undefined.groupby(["model", "other", "note"], sort=False):
         where = ", ".join(rows["dataset"].unique())
@@ -58,19 +54,40 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
     return sentences
 
 
+def _family(pairs: pd.DataFrame) -> list[str]:
+    """How verdicts and intervals are corrected, and where they seem to disagree for it."""
+    family = int(pairs["p"].notna().sum())
+    if not family:
+        return []
+    told = (
+        f"Verdicts are by Holm's correction over {words.count(family, 'comparison')} of two models"
+    )
+    alike = pairs[pairs["verdict"] == "not told apart"]
+    apart = alike[(alike["low"] > 0) | (alike["high"] < 0)]
+    if apart.empty:
+        return [f"{told}; intervals are uncorrected."]
+    where = words.each(apart, "{model} and {other} on {dataset} (adjusted p = {p_adjusted:.2g})")
+    return [
+        f"{told}; intervals are uncorrected, and exclude 0 though the two are not told apart for "
+        f"{', '.join(where)}."
+    ]
+
+
 def answer(pairs: pd.DataFrame) -> str:
     """In short: on which datasets one model ranks more as the data mark it than another."""
     kinds = {
         "higher": "ranks more comparisons as the data set marks them on",
         "lower": "ranks fewer on",
-        "not told apart": "is not told from it on",
+        "not told apart": "is not told apart from it on",
         "undefined": "can't be compared on",
     }
     sentences = []
     for (model, other), rows in pairs.groupby(["model", "other"], sort=False):
         by_kind = {text: rows[rows["verdict"] == verdict] for verdict, text in kinds.items()}
         sentences.append(f"Beside {other}, {model} {words.cases(by_kind, _difference)}.")
-    return " ".join(sentences) or "No two models were audited on the same dataset."
+    if not sentences:
+        return "No two models were audited on the same dataset."
+    return " ".join([*sentences, *_family(pairs)])
 
 
 def _difference(row: Any) -> str:

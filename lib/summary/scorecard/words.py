@@ -8,7 +8,8 @@ import pandas as pd
 
 from lib import words
 from lib.analyses.disentanglement.stats import THRESHOLD
-from lib.analyses.protocols.words import changing, crossing
+from lib.analyses.protocols import words as protocols
+from lib.analyses.protocols.stats import changing
 from lib.stats.winrates import ALL, CHANCE, STRONG, VERDICTS
 from lib.summary.scorecard.stats import DOUBTED, NO_CONCEPT, NOT_TESTED, WRONG, compared
 from lib.summary.tables import NOT_RUN
@@ -43,10 +44,10 @@ def _verdicts(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
     overall = _judged(matrix)
     if overall.empty:
         return []
-    protocols = words.count(overall["dataset"].nunique(), "protocol")
-    who = f"{len(card)} heads on {protocols} give {words.count(len(overall), 'verdict')}"
+    number = words.count(overall["dataset"].nunique(), "protocol")
+    who = f"{len(card)} heads on {number} give {words.count(len(overall), 'verdict')}"
     if len(card) == 1:
-        who = f"The model's one head, {card['head'].iloc[0]}, on {protocols}"
+        who = f"The model's one head, {card['head'].iloc[0]}, on {number}"
     counts = f"{who}: {words.tally(overall['verdict'], VERDICTS)}."
     return [" ".join([counts, *owed_to_length(overall)])]
 
@@ -59,9 +60,9 @@ def _sides(card: pd.DataFrame, sides: pd.DataFrame | None) -> list[str]:
     """Heads that change sides; nothing where no table corrects over protocols."""
     if sides is None:
         return []
-    sentences = words.first(crossing(sides), SHOWN, "further heads change sides too.")
+    sentences = words.first(protocols.crossing(sides), SHOWN, "further heads change sides too.")
     if sentences:
-        return [*sentences, "That heads change sides is corrected over all protocols at once."]
+        return [*sentences, protocols.answer(sides)]
     if (card["protocols"] > 1).any():
         return [
             "No head is shown to go with the labels of one protocol and against those of another, "
@@ -197,12 +198,19 @@ def answer(card: pd.DataFrame, matrix: pd.DataFrame, sides: pd.DataFrame | None 
     several = 0 if sides is None else len(changing(sides))
     if not several:
         return " ".join([_in_short(card, matrix), *_sides(card, sides)])
-    return (
-        f"{_in_short(card, matrix)} {several} of {words.count(len(card), 'head')} "
-        f"{'goes' if several == 1 else 'go'} with the labels of one protocol and against "
-        "those of another, corrected over all protocols at once: what such a head is worth "
-        "depends on what was asked."
-    )
+    return " ".join([_in_short(card, matrix), protocols.answer(sides), *_both(matrix, several)])
+
+
+def _both(matrix: pd.DataFrame, several: int) -> list[str]:
+    """How many heads have verdicts of both sides in the matrix, where that is another number."""
+    found = _judged(matrix).groupby("head")["verdict"].agg(set)
+    both = sum("inverted" in own and bool(own & {"strong", "tracks"}) for own in found)
+    if both == several:
+        return []
+    return [
+        f"The matrix has both colours for {both}: there each data set is a family of its own, and "
+        "such a pair of verdicts is no claim about protocols."
+    ]
 
 
 def _in_short(card: pd.DataFrame, matrix: pd.DataFrame) -> str:

@@ -10,7 +10,7 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
-from lib.analyses.protocols import stats
+from lib.analyses.protocols import stats, words
 from lib.analyses.protocols.worlds import cell_logits, protocol_world
 from lib.errors import DataError
 from lib.planted.worlds import make_run
@@ -40,10 +40,9 @@ def test_each_run_is_a_protocol_with_its_kind():
     runs = [
         run_of({"a": 6, "b": 3}, 10, "hh-rlhf/helpful-base"),
         run_of({"b": 8, "a": 5}, 20, "llmbar"),
-        run_of({"a": 1, "b": 2}, 4, "stimuli/controlled"),
     ]
     table = stats.protocol_matrix(runs)
-    assert table["kind"].tolist() == ["holistic"] * 2 + ["structured"] * 2 + ["targeted"] * 2
+    assert table["kind"].tolist() == ["holistic"] * 2 + ["structured"] * 2
     rate = table.set_index(["protocol", "head"])["win_rate"]
     assert rate["llmbar", "a"] == 5 / 20 and rate["llmbar", "b"] == 8 / 20
     assert table["logit"][0] == pytest.approx(np.log(6.5 / 4.5))
@@ -54,6 +53,26 @@ def test_the_subsets_of_a_single_run_are_protocols():
     run = run_of({"a": 6}, 10, "rm-bench", subset=["x"] * 5 + ["y"] * 5)
     table = stats.protocol_matrix([run])
     assert table[["protocol", "n", "wins"]].values.tolist() == [["x", 5, 5], ["y", 5, 1]]
+
+
+def test_a_dataset_whose_criteria_each_vary_a_thing_is_no_protocol_beside_others():
+    whole = [run_of({"a": 6}, 10, "llmbar"), run_of({"a": 5}, 20, "xstest")]
+    targeted = run_of({"a": 1}, 4, "stimuli/controlled", subset=["x", "x", "y", "y"])
+    assert stats.left_out([*whole, targeted]) == ["stimuli/controlled"]
+    table = stats.protocol_matrix([targeted, *whole])
+    pd.testing.assert_frame_equal(table, stats.protocol_matrix(whole))
+    assert set(stats.longer([targeted, *whole])["protocol"]) == {"llmbar", "xstest"}
+
+
+def test_without_any_other_its_criteria_are_the_protocols():
+    one = run_of({"a": 1}, 4, "stimuli/controlled", subset=["x", "x", "y", "y"])
+    other = run_of({"a": 1}, 4, "stimuli/probes", subset=["x", "x", "z", "z"])
+    assert stats.left_out([one, other]) == []
+    assert stats.protocol_matrix([one])["protocol"].tolist() == ["x", "y"]
+    assert stats.protocol_matrix([one, other])["protocol"].tolist() == [
+        *("stimuli/controlled: x", "stimuli/controlled: y"),
+        *("stimuli/probes: x", "stimuli/probes: z"),
+    ]
 
 
 def test_only_heads_that_all_runs_have_are_compared():
@@ -149,6 +168,137 @@ def test_components_by_hand_on_the_win_rate_scale():
     assert found["estimate"].tolist()[2] == pytest.approx(0.04 - (v - c))
 
 
+def test_the_heads_part_is_the_mean_covariance_of_two_protocols():
+    y = np.random.default_rng(3).standard_normal((6, 4))
+    over_heads, over_protocols = np.cov(y.T), np.cov(y)
+    head, protocol, _ = stats.anova(y)
+    assert head == pytest.approx(over_heads[~np.eye(4, dtype=bool)].mean())
+    assert protocol == pytest.approx(over_protocols[~np.eye(6, dtype=bool)].mean())
+
+
+def opposed():
+    """Two heads that trade places: rates .8 .2 | .2 .8, of 100 each."""
+    return [
+        run_of({"a": 80, "b": 20}, 100, "llmbar"),
+        run_of({"a": 20, "b": 80}, 100, "xstest", prompt=np.arange(100, 200)),
+    ]
+
+
+def test_estimates_and_shares_keep_their_sign():
+    """MS_head = MS_prot = 0 and MS_int = 4 · .3² = .36, so both parts are -.18 before noise."""
+    found = parts(opposed(), "win rate")
+    assert found["naive"].tolist() == pytest.approx([-0.18, -0.18, 0.36, 0])
+    assert found.loc["head", "estimate"] == pytest.approx(-0.18)
+    # of .8 and .2 wins, those of both come first: covariance .2 - .16 under each protocol
+    v, c = 0.16 / 99, 0.04 / 99
+    total = -0.18 - 0.18 - c + 0.36 - (v - c)
+    assert found.loc["total", "estimate"] == pytest.approx(total)
+    assert total < 0 and found["share"].isna().all()
+    # with a third protocol on which both win .5 the total is above 0
+    third = run_of({"a": 50, "b": 50}, 100, "rm-bench", prompt=np.arange(200, 300))
+    found = parts([*opposed(), third], "win rate")
+    assert found.loc["head", "high"] < 0 and found.loc["head", "below"]
+    estimate = found["estimate"]
+    share = found["share"]
+    assert (
+        share["head"] == pytest.approx(estimate["head"] / estimate["total"]) and share["head"] < 0
+    )
+    assert share["interaction"] > 1 and share[:3].sum() == pytest.approx(1)
+    assert found.loc["head", ["share_low", "share_high"]].notna().all()
+
+
+# ---- With a protocol left out ----
+
+
+def test_each_protocol_is_left_out_once_and_the_estimates_are_those_of_the_rest():
+    runs = protocol_world("main", heads=3, protocols=4, prompts=60, shared=True)
+    found = stats.leave_one_out(runs, draws=50)
+    assert found["without"].drop_duplicates().tolist() == [run.attrs["dataset"] for run in runs]
+    for p, run in enumerate(runs):
+        rest = stats.variance_components(runs[:p] + runs[p + 1 :], draws=50)
+        own = found[found["without"] == run.attrs["dataset"]].reset_index(drop=True)
+        for column in ("scale", "component", "protocols"):
+            assert own[column].tolist() == rest[column].tolist()
+        for column in ("estimate", "naive", "sampling"):
+            assert own[column].to_numpy() == pytest.approx(rest[column].to_numpy(), abs=1e-12)
+    assert stats.leave_one_out(runs[:2], draws=10).empty
+
+
+def test_an_interaction_of_one_protocol_does_not_last():
+    runs = protocol_world("one protocol", prompts=400, sd=0.7)
+    assert parts(runs).loc["interaction", "found"]
+    found = stats.leave_one_out(runs, draws=200).query("scale == 'logit'")
+    found = found[found["component"] == "interaction"].set_index("without")["found"]
+    assert not found["file:planted-0"] and found.drop("file:planted-0").all()
+
+
+def test_what_a_change_of_sides_hangs_on():
+    rows = [
+        *(("a", "p", 0.7, 0.01), ("a", "q", 0.3, 0.01), ("a", "r", 0.6, 0.01)),  # below at q alone
+        *(("b", "p", 0.8, 0.01), ("b", "q", 0.3, 0.01), ("b", "r", 0.4, 0.3)),  # p and q alone
+        *(("c", "p", 0.7, 0.01), ("c", "q", 0.6, 0.01), ("c", "r", 0.4, 0.2)),  # no change
+        *(("d", "p", 0.7, 0.01), ("d", "q", 0.6, 0.01), ("d", "r", 0.4, 0.01), ("d", "s", 0.3, 0)),
+    ]
+    table = pd.DataFrame(rows, columns=["head", "protocol", "win_rate", "p_adjusted"])
+    found = stats.changing(table).set_index("head")
+    assert found["needs"].to_dict() == {"a": ["q"], "b": ["p", "q"], "d": []}
+    assert table.loc[found.loc["a", ["best", "worst"]], "protocol"].tolist() == ["p", "q"]
+    table = table.assign(low=0.1, high=0.9)
+    assert words.answer(table) == (
+        "3 of 4 heads go with the labels of one protocol and against those of another, by Holm's "
+        "correction over 13 cells as one family; 1 of them whichever protocol is left out: "
+        "without q 1, without p 2."
+    )
+    ends = [sentence.partition("; ")[2] for sentence in words.crossing(table)]
+    assert ends == [
+        "not without q.",
+        "not without p nor without q.",
+        "whichever protocol is left out.",
+    ]
+
+
+def component(estimate, low, high, **given):
+    row = {"scale": "logit", "estimate": estimate, "low": low, "high": high, "mde": 0.1}
+    return row | {"found": False, "below": False, "naive_share": 1.0, "note": ""} | given
+
+
+def test_an_estimate_below_zero_is_no_zero():
+    rows = [
+        component(-0.2, -0.3, -0.1, component="head", below=True),
+        component(-0.2, -0.3, -0.1, component="protocol"),
+        component(0.5, 0.4, 0.6, component="interaction", found=True),
+    ]
+    head, protocol, interaction = words._parts(pd.DataFrame(rows))
+    assert head.startswith("Below 0:") and "-0.200 [-0.300, -0.100]" in head
+    assert "win more under one protocol win less under another" in head
+    assert protocol.startswith("Not shown") and "below 0 but not so on win rates" in protocol
+    assert interaction.startswith("Shown") and "+0.500 [+0.400, +0.600]" in interaction
+
+
+def test_what_becomes_of_a_component_is_told_with_the_protocol_left_out():
+    whole = pd.DataFrame(
+        [component(0.5, 0.4, 0.6, component=c, found=True) for c in stats.COMPONENTS]
+    )
+    without = pd.DataFrame(
+        [
+            component(size, size - 0.1, size + 0.1, component=c, found=size > 0.1, without=out)
+            for out, size in (("p", 0.05), ("q", 0.6), ("r", 0.4))
+            for c in stats.COMPONENTS
+        ]
+    )
+    without.loc[without["component"] == "head", "found"] = True
+    interaction, _, head = words.lasting(whole, without)
+    assert interaction == (
+        "The interaction is shown to be there with all protocols, but not shown to be there "
+        "without p (+0.050 [-0.050, +0.150])."
+    )
+    assert head == (
+        "The heads' part is shown to be there whichever protocol is left out (+0.050 [-0.050, "
+        "+0.150] without p, +0.600 [+0.500, +0.700] without q)."
+    )
+    assert words.lasting(whole, without.head(0)) == []
+
+
 # ---- Planted worlds ----
 
 
@@ -184,6 +334,8 @@ def test_no_shares_where_the_corrected_total_is_not_above_zero(zero):
     assert (total <= 0).any() and (total > 0).any()
     shares = gather(zero, "share")[:, :3]
     assert np.isnan(shares[total <= 0]).all()
+    bounds = gather(zero, "share_low")[:, :3]
+    assert np.isnan(bounds[gather(zero, "low")[:, 3] <= 0]).all()
     assert shares[total > 0].sum(axis=1) == pytest.approx(np.ones((total > 0).sum()))
 
 
