@@ -174,7 +174,7 @@ def test_a_head_changes_sides_only_after_correction():
     (row,) = cells.changing(matrix).itertuples()
     assert (row.head, row.best, row.worst) == ("a", 0, 1)
     assert protocols.answer(matrix).startswith("1 of 2 heads goes with")
-    assert protocols.answer(matrix[1:]).startswith("None of 2 heads go with")
+    assert protocols.answer(matrix[1:]).startswith("0 of 2 heads go with")
 
 
 def test_a_head_that_others_beat_is_named_though_its_name_fits():

@@ -70,7 +70,7 @@ def answer(matrix: pd.DataFrame) -> str:
     sides = len(found)
     cells = int(matrix["p_adjusted"].notna().sum())
     sentence = (
-        f"{sides or 'None'} of {words.count(matrix['head'].nunique(), 'head')} "
+        f"{sides} of {words.count(matrix['head'].nunique(), 'head')} "
         f"{'goes' if sides == 1 else 'go'} with the labels of one protocol and against those of "
         f"another, by Holm's correction over {words.count(cells, 'cell')} as one family"
     )
