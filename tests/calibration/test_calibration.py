@@ -94,7 +94,7 @@ def test_heads_that_change_sides_on_arrays_are_those_of_the_pages():
     for k in range(12):
         matrix = protocol_matrix(sides(won[k]))
         told = findings_of_protocols.answer(matrix)
-        assert told.startswith(f"{together[k].sum() or 'None'} of 4 heads")
+        assert told.startswith(f"{together[k].sum()} of 4 heads")
         needs = changing(matrix).set_index("head")["needs"]
         assert [h for h in needs.index if not needs[h]] == [
             f"head_{h}" for h in np.flatnonzero(lasting[k])
