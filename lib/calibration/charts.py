@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import Chart, inline, menu, plain, require
+from lib.charts.render import Chart, frame, inline, menu, plain, require, tips
+from lib.charts.rows import END, LEFT, between, tones, touch, write
 from lib.planted.checks import COLUMNS, tightest
 
 STEP, NARROW_STEP = 44, 64  # px of a row
@@ -26,15 +27,7 @@ CAPTION = (
 def calibration(table: pd.DataFrame) -> Chart:
     """A row a claim and measure: rate, interval and target; a menu of analyses.
 
-    Parameters
-    ----------
-    table
-        As ``lib.calibration.calibrate`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing or there is no row.
+    ``table`` is as ``lib.calibration.calibrate`` returns it.
     """
     require(table, ("analysis", *COLUMNS), "calibration")
     rows = tightest(table.reset_index(drop=True)).reset_index(drop=True)
@@ -75,11 +68,11 @@ def _odds(rate: pd.Series) -> pd.Series:
 
 
 def _under(row) -> str:
-    told = SHORT[row.measure]
-    told += f", worst of {row.worlds} worlds" if row.worlds > 1 else ""
+    measured = SHORT[row.measure]
+    measured += f", worst of {row.worlds} worlds" if row.worlds > 1 else ""
     if row.form == "as published":
-        return f"as published: {told}"
-    return f"fails: {told}" if row.verdict == "fails" else told
+        return f"as published: {measured}"
+    return f"fails: {measured}" if row.verdict == "fails" else measured
 
 
 def _layers(drawn: pd.DataFrame, groups: list) -> alt.TopLevelMixin:
@@ -87,7 +80,7 @@ def _layers(drawn: pd.DataFrame, groups: list) -> alt.TopLevelMixin:
     scale = alt.Scale(
         domain=[-edge, edge],
         nice=False,
-        range=[theme.either(6, GUTTER), alt.ExprRef(f"narrow ? width - 6 : width - {RIGHT}")],
+        range=between(GUTTER, RIGHT, edge=6),
     )
     axis = alt.Axis(
         title="share of planted worlds",
@@ -96,10 +89,9 @@ def _layers(drawn: pd.DataFrame, groups: list) -> alt.TopLevelMixin:
         grid=False,
         labelFlush=False,
     )
-    x = alt.X("value:Q", scale=scale, axis=axis)
-    tones = ["better", "worse", "baseline"]
-    inks = alt.Scale(domain=tones, range=[theme.ink(tone) for tone in tones])
-    shapes = alt.Scale(domain=tones, range=["circle", "diamond", "square"])
+    names = ["better", "worse", "baseline"]
+    inks = tones(*names)
+    shapes = alt.Scale(domain=names, range=["circle", "diamond", "square"])
     y = alt.Y("row:O", axis=None, sort="ascending")
     base, line = alt.Chart(), theme.either(20, 0)
     head, under = theme.either(-20, -8), theme.either(-3, 9)
@@ -115,49 +107,36 @@ def _layers(drawn: pd.DataFrame, groups: list) -> alt.TopLevelMixin:
             stroke=alt.Stroke("tone:N", scale=inks, legend=None),
         ),
         base.mark_point(size=60, filled=True, yOffset=line).encode(
-            x=x,
+            x=alt.X("value:Q", scale=scale, axis=axis),
             y=y,
             color=alt.Color("tone:N", scale=inks, legend=None),
             shape=alt.Shape("tone:N", scale=shapes, legend=None),
         ),
-        base.mark_text(
-            align="left", fontWeight=600, baseline="middle", yOffset=head, limit=limit
-        ).encode(x=alt.value(0), y=y, text="claim:N"),
-        base.mark_text(
-            align="left",
-            baseline="middle",
+        write(base, "claim", LEFT, y, yOffset=head, fontWeight=600, limit=limit),
+        write(
+            base,
+            "under",
+            LEFT,
+            y,
             yOffset=under,
             fontSize=theme.SMALL,
             fill=theme.ink("muted"),
             limit=limit,
-        ).encode(x=alt.value(0), y=y, text="under:N"),
-        base.mark_text(align="right", fontWeight=600, baseline="middle", yOffset=head).encode(
-            x=alt.value("width"), y=y, text="rate:N"
         ),
-        base.mark_rect(fill="transparent").encode(
-            x=alt.value(0),
-            x2=alt.value("width"),
-            y=y,
-            tooltip=[
-                alt.Tooltip(f"{name}:N") for name in ("claim", "world", "rate", "target", "under")
-            ],
-        ),
+        write(base, "rate", END, y, yOffset=head, fontWeight=600),
+        touch(base, tips(dict.fromkeys(("claim", "world", "rate", "target", "under"), "")), y),
     ]
-    return (
-        alt.layer(*layers, data=inline(drawn))
-        .transform_filter("datum.group === group")
-        .add_params(*theme.parameters(), menu("group", "Analysis", groups))
-        .properties(
-            width="container",
-            height={"step": STEP},
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": {"step": NARROW_STEP}}},
-        )
+    chart = alt.layer(*layers, data=inline(drawn)).transform_filter("datum.group === group")
+    return frame(
+        chart,
+        menu("group", "Analysis", groups),
+        height={"step": STEP},
+        narrow={"step": NARROW_STEP},
     )
 
 
 def _in_words(rows: pd.DataFrame, groups: list) -> str:
-    told = []
+    sentences = []
     for group in groups:
         some = rows[rows["analysis"] == group]
         parts = [
@@ -165,6 +144,6 @@ def _in_words(rows: pd.DataFrame, groups: list) -> str:
             f"{row.high99:.1%}], target {row.target}"
             for row in some.itertuples()
         ]
-        told.append(f"{plain(group)}: {'; '.join(parts)}.")
+        sentences.append(f"{plain(group)}: {'; '.join(parts)}.")
     menu_words = f" A menu chooses among {len(groups)} analyses." if len(groups) > 1 else ""
-    return f"Rates in planted worlds.{menu_words} {' '.join(told)}"
+    return f"Rates in planted worlds.{menu_words} {' '.join(sentences)}"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
-from lib.charts.render import inline, plain
+from lib.charts.render import frame, inline, plain, spanned, tips, written
 
 # Win rate → (light, dark): at .2 and below, at one half, at .8 and above. Words in the text
 # colour keep a contrast of 4.5 on all of them.
@@ -86,25 +86,18 @@ def heatmap(
     ]
     if below is not None:
         layers += [apart(other), head_names(gutter, other, quiet=True)]
-    return (
-        alt.layer(*layers, data=inline(drawn))
-        .transform_calculate(**places)
-        .add_params(*theme.parameters())
-        .properties(
-            width="container",
-            height=wide_top + STEP * rows + height,
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": narrow_top + NARROW_STEP * rows + height}},
-        )
+    return frame(
+        alt.layer(*layers, data=inline(drawn)).transform_calculate(**places),
+        height=wide_top + STEP * rows + height,
+        narrow=narrow_top + NARROW_STEP * rows + height,
     )
 
 
 _TEXTS = {
     "number": "!isValid(datum.rate) ? '–' : datum.rate >= 0.995 ? '1' : "
     "slice(format(datum.rate, '.2f'), 1)",
-    "precise": "isValid(datum.rate) ? format(datum.rate, '.3f') : '–'",
-    "interval": "isValid(datum.low) ? "
-    "format(datum.low, '.3f') + ' to ' + format(datum.high, '.3f') : '–'",
+    "precise": written("rate", ".3f"),
+    "interval": spanned(".3f"),
 }
 
 
@@ -133,20 +126,13 @@ def _cells(x, count: int, coloured: str) -> list[alt.Chart]:
 
 
 def _touch(x, column: str) -> alt.Chart:
-    tooltip = [
-        alt.Tooltip("name:N", title="head"),
-        alt.Tooltip("across:N", title=column),
-        alt.Tooltip("precise:N", title="win rate"),
-        alt.Tooltip("interval:N"),
-        alt.Tooltip("n:Q", title="comparisons"),
-        alt.Tooltip("prompts:Q", title="prompts"),
-        alt.Tooltip("note:N", title="note"),
-    ]
+    shown = {"name": "head", "across": column, "precise": "win rate", "interval": ""}
+    shown |= {"n:Q": "comparisons", "prompts:Q": "prompts", "note": "note"}
     return (
         alt.Chart()
         .mark_rect(fill="transparent")
         .properties(name="touch_heads")
-        .encode(x=x, y=UPPER, y2=LOWER, tooltip=tooltip)
+        .encode(x=x, y=UPPER, y2=LOWER, tooltip=tips(shown))
     )
 
 

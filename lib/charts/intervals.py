@@ -14,13 +14,38 @@ import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import A_PAGE, Chart, inline, menu, pages, plain, require
+from lib.charts.render import (
+    A_PAGE,
+    Chart,
+    frame,
+    inline,
+    menu,
+    plain,
+    require,
+    spanned,
+    tips,
+    written,
+)
+from lib.charts.rows import (
+    END,
+    LEFT,
+    LINE,
+    NARROW_STEP,
+    ROW,
+    STEP,
+    band,
+    between,
+    gutter,
+    hairlines,
+    limit,
+    tones,
+    touch,
+    turn,
+    write,
+)
 
-STEP, NARROW_STEP = 28, 46  # px of a row
 RIGHT = 64
 COLUMNS = ("name", "group", "value", "low", "high", "note")
-ROW = alt.Y("row:O", axis=None)
-LINE, WORDS = theme.either(11, 0), theme.either(-9, 0)
 
 
 def intervals(
@@ -75,12 +100,23 @@ def intervals(
             **({"beside": rows["beside"].astype(float).round(5)} if beside else {}),
         }
     ).replace([np.inf, -np.inf], np.nan)
-    turned = pages(len(names))
-    if turned:
-        drawn = drawn.assign(page=drawn["row"] // A_PAGE, row=drawn["row"] % A_PAGE)
-    order = list(range(A_PAGE if turned else len(names)))
+    drawn, turning, on_page = turn(drawn, len(names), "Rows")
+    order = list(range(A_PAGE if turning else len(names)))
+    scale = _scale(drawn, reference, domain)
+    chart = (
+        alt.layer(
+            *_layers(drawn["name"], order, title, reference, scale, beside), data=inline(drawn)
+        )
+        .transform_filter(f"datum.group === group && {on_page}")
+        .transform_calculate(
+            number=written("value", ".3f"),
+            interval=spanned(".3f"),
+            **({"compared": written("beside", ".3f")} if beside else {}),
+        )
+    )
+    heights = {"height": STEP * len(order), "narrow": NARROW_STEP * len(order)}
     return Chart(
-        _layers(drawn, order, groups, title, reference, domain, beside, turned),
+        frame(chart, menu("group", "Subset", groups), *turning, **heights),
         alternative=_in_words(rows[rows["group"] == groups[0]], groups, what, beside),
         data=data,
         name=name,
@@ -89,106 +125,74 @@ def intervals(
     )
 
 
-def _layers(drawn, order, groups, title, reference, domain, beside, turned) -> alt.TopLevelMixin:
-    gutter = int(min(270, max(110, 7.2 * drawn["name"].map(len).max() + 16)))
-    shown = drawn[["value", "low", "high", *(["beside"] if beside else [])]].to_numpy(float)
-    shown = shown[np.isfinite(shown)]
-    low = min([reference, domain[0], *shown])
-    high = max([reference, domain[1], *shown])
-    scale = alt.Scale(
-        domain=[round(float(low), 5), round(float(high), 5)],
-        range=[theme.either(11, gutter), alt.ExprRef(f"narrow ? width - 11 : width - {RIGHT}")],
+def _scale(drawn: pd.DataFrame, reference: float, domain: tuple[float, float]) -> alt.Scale:
+    """Holds every number of every group, the reference and the given domain."""
+    held = drawn[drawn.columns.intersection(["value", "low", "high", "beside"])].to_numpy(float)
+    held = [reference, *held[np.isfinite(held)]]
+    ends = min([*held, domain[0]]), max([*held, domain[1]])
+    return alt.Scale(
+        domain=[round(float(end), 5) for end in ends],
+        range=between(gutter(drawn["name"]), RIGHT),
         zero=False,
         nice=True,
     )
+
+
+def _layers(names, order, title, reference, scale, beside) -> list[alt.Chart]:
+    left = gutter(names)
     axis = alt.Axis(title=title, grid=False, tickCount=5, labelFlush=False)
-    x = alt.X("value:Q", scale=scale, axis=axis)
-    tones = ["better", "worse", "baseline"]
-    inks = alt.Scale(domain=tones, range=[theme.ink(tone) for tone in tones])
-    stroke = alt.Stroke("tone:N", scale=inks, legend=None)
-    band = alt.Y("row:O", axis=None, scale=alt.Scale(type="band", domain=order, padding=0))
-    base = alt.Chart()
-    untold = base.transform_filter("!isValid(datum.value)")
-    word = {"baseline": "middle", "yOffset": WORDS, "fontSize": theme.SIZE}
-    limit = alt.ExprRef(f"narrow ? width - {RIGHT + 4} : {gutter - 14}")
-    other = [
+    inks = tones("better", "worse", "baseline")
+    base, grey = alt.Chart(), theme.ink("baseline")
+    other = (
         base.transform_filter("isValid(datum.beside)")
-        .mark_tick(color=theme.ink("baseline"), thickness=2, height=16, yOffset=LINE, opacity=1)
+        .mark_tick(color=grey, thickness=2, height=16, yOffset=LINE, opacity=1)
         .encode(x=alt.X("beside:Q"), y=ROW)
-    ]
-    layers = [
+    )
+    shown = {"name": "", "number": title, "interval": "", "compared": beside, "note": ""}
+    if not beside:
+        del shown["compared"]
+    return [
         alt.Chart(alt.InlineData(values=[{}]))
         .mark_rule(stroke=theme.ink("muted"))
         .encode(x=alt.XDatum(reference, type="quantitative", scale=scale, axis=axis)),
-        base.mark_rule(stroke=theme.ink("hairline"), yOffset=theme.either(23, 14)).encode(
-            x=alt.value(0), x2=alt.value("width"), y=band
-        ),
-        *(other if beside else []),
+        hairlines(base, band(order)),
+        *([other] if beside else []),
         base.mark_rule(strokeWidth=2.5, strokeCap="round", yOffset=LINE).encode(
-            x=alt.X("low:Q"), x2="high:Q", y=ROW, stroke=stroke
+            x=alt.X("low:Q"),
+            x2="high:Q",
+            y=ROW,
+            stroke=alt.Stroke("tone:N", scale=inks, legend=None),
         ),
         base.mark_point(size=64, strokeWidth=2, yOffset=LINE, filled=True).encode(
-            x=x, y=ROW, color=alt.Color("tone:N", scale=inks, legend=None)
+            x=alt.X("value:Q", scale=scale, axis=axis),
+            y=ROW,
+            color=alt.Color("tone:N", scale=inks, legend=None),
         ),
-        base.mark_text(align="left", fontWeight=600, limit=limit, **word).encode(
-            x=alt.value(0), y=ROW, text="name:N"
-        ),
-        base.mark_text(align="right", fontWeight=600, **word).encode(
-            x=alt.value("width"), y=ROW, text="number:N"
-        ),
-        untold.mark_text(
-            align="left",
+        write(base, "name", LEFT, fontWeight=600, limit=limit(left, RIGHT)),
+        write(base, "number", END, fontWeight=600),
+        write(
+            base.transform_filter("!isValid(datum.value)"),
+            "note",
+            alt.value(theme.either(0, left)),
+            yOffset=LINE,
             fontStyle="italic",
             fill=theme.ink("muted"),
-            **word | {"yOffset": LINE, "fontSize": theme.SMALL},
-        ).encode(x=alt.value(theme.either(0, gutter)), y=ROW, text="note:N"),
-        base.mark_rect(fill="transparent").encode(
-            x=alt.value(0),
-            x2=alt.value("width"),
-            y=ROW,
-            tooltip=[
-                alt.Tooltip("name:N"),
-                alt.Tooltip("number:N", title=title),
-                alt.Tooltip("interval:N"),
-                *([alt.Tooltip("compared:N", title=beside)] if beside else []),
-                alt.Tooltip("note:N"),
-            ],
+            fontSize=theme.SMALL,
         ),
+        touch(base, tips(shown)),
     ]
-    turning = [menu("page", "Rows", turned)] if turned else []
-    on_page = " && datum.page === page" if turned else ""
-    return (
-        alt.layer(*layers, data=inline(drawn))
-        .transform_filter(f"datum.group === group{on_page}")
-        .transform_calculate(
-            number="isValid(datum.value) ? format(datum.value, '.3f') : '–'",
-            interval="isValid(datum.low) ? format(datum.low, '.3f') + ' to ' + "
-            "format(datum.high, '.3f') : '–'",
-            **({"compared": _COMPARED} if beside else {}),
-        )
-        .add_params(*theme.parameters(), menu("group", "Subset", groups), *turning)
-        .properties(
-            width="container",
-            height=STEP * len(order),
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": NARROW_STEP * len(order)}},
-        )
-    )
-
-
-_COMPARED = "isValid(datum.beside) ? format(datum.beside, '.3f') : '–'"
 
 
 def _in_words(rows: pd.DataFrame, groups: list, what: str, beside: str) -> str:
-    told = []
+    sentences = []
     for row in rows.itertuples():
         if not np.isfinite(row.value):
-            told.append(f"{plain(row.name)}: {plain(row.note) or 'no number'}")
+            sentences.append(f"{plain(row.name)}: {plain(row.note) or 'no number'}")
         elif np.isfinite(row.low) and np.isfinite(row.high):
-            told.append(f"{plain(row.name)} {row.value:.3f} [{row.low:.3f}, {row.high:.3f}]")
+            sentences.append(f"{plain(row.name)} {row.value:.3f} [{row.low:.3f}, {row.high:.3f}]")
         else:
-            told.append(f"{plain(row.name)} {row.value:.3f}")
+            sentences.append(f"{plain(row.name)} {row.value:.3f}")
         if beside and np.isfinite(row.beside):
-            told[-1] += f" ({beside} {row.beside:.3f})"
+            sentences[-1] += f" ({beside} {row.beside:.3f})"
     parts = f" A menu chooses among {len(groups)} groups." if len(groups) > 1 else ""
-    return f"{what} on {plain(groups[0])}: {'; '.join(told)}.{parts}"
+    return f"{what} on {plain(groups[0])}: {'; '.join(sentences)}.{parts}"

@@ -16,7 +16,7 @@ import html
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -44,9 +44,8 @@ class Chart:
     Parameters
     ----------
     chart
-        Built with ``theme.parameters()`` and, for the width to follow the page,
-        ``width="container"``. ``usermeta={"narrow": {…}}`` holds top-level properties for
-        narrow containers.
+        As ``frame`` returns it. Its ``usermeta={"narrow": {…}}`` holds top-level properties
+        for narrow containers.
     alternative
         What the chart shows, in words, for those who don't see it.
     data
@@ -171,6 +170,48 @@ def inline(frame: pd.DataFrame) -> alt.InlineData:
     numbers = {c for c in frame.columns if pd.api.types.is_numeric_dtype(frame[c])}
     parse = {c: "number" if c in numbers else "string" for c in frame.columns}
     return alt.InlineData(values=text.getvalue(), format={"type": "csv", "parse": parse})
+
+
+def frame(
+    drawing: alt.TopLevelMixin,
+    *menus: alt.Parameter,
+    height: float | Mapping[str, float],
+    narrow: float | Mapping[str, float] | None = None,
+) -> alt.TopLevelMixin:
+    """A drawing as wide as the page, ``height`` px high, with the site's parameters and menus.
+
+    ``narrow`` is its height in narrow containers, where that differs.
+    """
+    differs = {} if narrow is None else {"usermeta": {"narrow": {"height": narrow}}}
+    return drawing.add_params(*theme.parameters(), *menus).properties(
+        width="container",
+        height=height,
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+        **differs,
+    )
+
+
+def written(field: str, form: str, before: str = "") -> str:
+    """Expression of a number in a format, or a dash where there is none."""
+    begin = f"'{before}' + " if before else ""
+    return f"isValid(datum.{field}) ? {begin}format(datum.{field}, '{form}') : '–'"
+
+
+def spanned(form: str) -> str:
+    """Expression of ``0.600 to 0.700`` from ``low`` and ``high``, or a dash."""
+    ends = f"format(datum.low, '{form}') + ' to ' + format(datum.high, '{form}')"
+    return f"isValid(datum.low) ? {ends} : '–'"
+
+
+def tips(fields: Mapping[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
+    """Lines under the pointer: field → title, or title and format of a number; "": its own."""
+    lines = []
+    for field, given in fields.items():
+        title, form = (given, "") if isinstance(given, str) else given
+        options = {"title": title, "format": form}
+        kind = "" if ":" in field else ":Q" if form else ":N"
+        lines.append(alt.Tooltip(f"{field}{kind}", **{k: v for k, v in options.items() if v}))
+    return lines
 
 
 def nothing(sentence: str, table: pd.DataFrame, name: str) -> Chart:

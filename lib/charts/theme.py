@@ -104,6 +104,12 @@ def on_scale(value: str, low: str, middle: str, high: str) -> alt.ExprRef:
     return alt.ExprRef(f"(dark ? !{dark} : {light}) ? '#ffffff' : '#000000'")
 
 
+def diverging(low: str, middle: str, high: str) -> alt.Scale:
+    """Number from -1 through 0 to 1 → a colour between three roles, as ``on_scale`` reads it."""
+    inks = [ink(role) for role in (low, middle, high)]
+    return alt.Scale(domain=[-1, 0, 1], interpolate="rgb", range=inks)
+
+
 def _crossing(start: str, end: str, dark: bool) -> float:
     """How far from one role's colour to another's black and white stand out alike."""
     first, last = (_channels(role, dark) for role in (start, end))

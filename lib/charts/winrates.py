@@ -9,15 +9,43 @@ import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import A_PAGE, DRAWN, Chart, inline, menu, pages, plain, require
+from lib.charts.render import (
+    A_PAGE,
+    DRAWN,
+    Chart,
+    frame,
+    inline,
+    menu,
+    pages,
+    plain,
+    require,
+    spanned,
+    tips,
+    written,
+)
+from lib.charts.rows import (
+    END,
+    LEFT,
+    LINE,
+    NARROW_STEP,
+    ROW,
+    STEP,
+    band,
+    between,
+    gutter,
+    hairlines,
+    limit,
+    touch,
+    turn,
+    write,
+)
 from lib.errors import DataError
 from lib.stats.winrates import ALL, CHANCE, STRONG, distinct
 
 COLUMNS = ("head", "subset", "n", "wins", "ties", "losses", "win_rate", "low", "high")
 COLUMNS += ("p_adjusted", "verdict", "mde", "note")
 BASELINE_COLUMNS = ("baseline", "subset", "n", "win_rate", "low", "high", "note")
-STEP, NARROW_STEP = 28, 46  # px of a row
-TOLD = 40  # heads in the alternative text
+SHOWN = 40  # heads in the alternative text
 
 CAPTION = (
     "Share of comparisons in which the head scores the preferred response higher, ties "
@@ -102,12 +130,9 @@ def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str
     heads = list(dict.fromkeys([*first["head"], *table["head"]]))
     drawn = table.loc[table["subset"].isin(subsets)].reindex(columns=[*COLUMNS, "length"])
     drawn = drawn.rename(columns={"head": "name", "p_adjusted": "p", "win_rate": "rate"})
-    place = {head: k for k, head in enumerate(heads)}
-    drawn = drawn.assign(kind="head", row=drawn["name"].map(place))
-    paged = ["page"] if pages(len(heads)) else []
-    if paged:
-        drawn = drawn.assign(page=drawn["row"] // A_PAGE, row=drawn["row"] % A_PAGE)
-    below_heads = A_PAGE if paged else len(heads)
+    drawn = drawn.assign(kind="head", row=drawn["name"].map(heads.index))
+    drawn, turning, _ = turn(drawn, len(heads), "")
+    below_heads = A_PAGE if turning else len(heads)
     if baselines is not None:
         require(baselines, BASELINE_COLUMNS, "baselines")
         below = baselines.loc[baselines["subset"].isin(subsets), list(BASELINE_COLUMNS)].rename(
@@ -125,63 +150,50 @@ def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str
     drawn[shown] = drawn[shown].astype(float).round(5)
     counted = ["n", "wins", "ties", "losses"]
     columns = ["row", "kind", "name", "subset", *counted, *shown, "verdict", "note", "length"]
-    return drawn[[*columns, *paged]]
+    return drawn[[*columns, *(["page"] if turning else [])]]
 
 
 def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str], turned: list[str]):
-    gutter = int(min(250, max(110, 7.2 * rows["name"].map(len).max() + 16)))
+    left = gutter(rows["name"], most=250)
     heads = alt.Chart().transform_filter("datum.kind === 'head'")
     others = alt.Chart().transform_filter("datum.kind === 'baseline'")
     layers = [
-        *_backdrop(rows, order, gutter),
+        *_backdrop(rows, order, left),
         *_intervals(heads, others),
-        *_words(heads, others, gutter),
+        *_words(heads, others, left),
         *_touch(heads, others, bool(rows["length"].ne("").any())),
     ]
     turning = [menu("page", "Heads, by win rate", turned)] if turned else []
     on_page = " && (datum.kind !== 'head' || datum.page === page)" if turned else ""
-    return (
+    chart = (
         alt.layer(*layers, data=inline(rows))
         # a title has no subset: it belongs to all
         .transform_filter(f"datum.kind === 'title' || datum.subset === subset{on_page}")
         .transform_calculate(**_TEXTS)
-        .add_params(*theme.parameters(), menu("subset", "Subset", subsets), *turning)
-        .properties(
-            width="container",
-            height=STEP * len(order),
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": NARROW_STEP * len(order)}},
-        )
     )
+    heights = {"height": STEP * len(order), "narrow": NARROW_STEP * len(order)}
+    return frame(chart, menu("subset", "Subset", subsets), *turning, **heights)
 
 
 _TEXTS = {
-    "number": "isValid(datum.rate) ? format(datum.rate, '.2f') : '–'",
-    "precise": "isValid(datum.rate) ? format(datum.rate, '.3f') : '–'",
-    "interval": "isValid(datum.low) ? "
-    "format(datum.low, '.3f') + ' to ' + format(datum.high, '.3f') : '–'",
+    "number": written("rate", ".2f"),
+    "precise": written("rate", ".3f"),
+    "interval": spanned(".3f"),
     "p_text": "!isValid(datum.p) ? '–' : datum.p < 0.001 ? 'below 0.001' : format(datum.p, '.3f')",
-    **{
-        f"{what}_text": f"isValid(datum.{what}) ? format(datum.{what}, ',') : '–'"
-        for what in ("n", "wins", "ties", "losses")
-    },
-    "mde_text": "isValid(datum.mde) ? '±' + format(datum.mde, '.3f') : '–'",
+    **{f"{what}_text": written(what, ",") for what in ("n", "wins", "ties", "losses")},
+    "mde_text": written("mde", ".3f", before="±"),
     "length_text": "datum.length || '–'",
 }
 
 RIGHT, NUMERAL = 118, 40  # px kept for verdict and number, and of these for the number
-ROW = alt.Y("row:O", axis=None)
-# A wide row is one line; a narrow one has its words above its interval.
-LINE, WORDS = theme.either(11, 0), theme.either(-9, 0)
-LEFT, END = alt.value(0), alt.value("width")
 
 
-def _backdrop(rows, order, gutter) -> list[alt.Chart]:
+def _backdrop(rows, order, left) -> list[alt.Chart]:
     """Band, reference lines, row lines; the scales and axes that all layers share."""
     low, high = _domain(rows)
     x_scale = alt.Scale(
         domain=[low, high],
-        range=[theme.either(11, gutter), alt.ExprRef(f"narrow ? width - 11 : width - {RIGHT}")],
+        range=between(left, RIGHT),
         zero=False,
         nice=False,
     )
@@ -205,14 +217,11 @@ def _backdrop(rows, order, gutter) -> list[alt.Chart]:
         mark = alone.mark_text(baseline="bottom", fontSize=theme.SMALL, fill=grey, text=text)
         return mark.encode(x=at(value), y=alt.value(-4))
 
-    row = alt.Y("row:O", axis=None, scale=alt.Scale(type="band", domain=order, padding=0))
     return [
         alone.mark_rect(fill=theme.ink("band")).encode(
             x=at(CHANCE[0], scale=x_scale, axis=axis), x2=alt.X2Datum(CHANCE[1]), **full
         ),
-        alt.Chart()
-        .mark_rule(stroke=theme.ink("hairline"), yOffset=theme.either(23, 14))
-        .encode(x=LEFT, x2=END, y=row),
+        hairlines(alt.Chart(), band(order)),
         alone.mark_rule(stroke=grey).encode(x=at(0.5), **full),
         alone.mark_rule(stroke=grey, strokeDash=[3, 3]).encode(x=at(STRONG), **full),
         named(0.5, "chance"),
@@ -243,20 +252,15 @@ def _intervals(heads, others) -> list[alt.Chart]:
     ]
 
 
-def _words(heads, others, gutter) -> list[alt.Chart]:
+def _words(heads, others, left) -> list[alt.Chart]:
     """Names at the left, verdicts and numbers at the right: the chart needs no legend."""
     titles = alt.Chart().transform_filter("datum.kind === 'title'")
-    untold = heads.transform_filter("datum.verdict === 'undefined'")
-    name = {"limit": alt.ExprRef(f"narrow ? width - {RIGHT + 4} : {gutter - 14}")}
+    unknown = heads.transform_filter("datum.verdict === 'undefined'")
+    name = {"limit": limit(left, RIGHT)}
     quiet = {"fill": theme.ink("muted")}
     small = quiet | {"fontSize": theme.SMALL}
     colour = alt.Color("verdict:N", scale=theme.verdict_colour(), legend=None)
-
-    def write(chart, field, x, **mark):
-        mark = {"baseline": "middle", "yOffset": WORDS, "fontSize": theme.SIZE} | mark
-        mark["align"] = "right" if x is END else "left"
-        return chart.mark_text(**mark).encode(x=x, y=ROW, text=f"{field}:N")
-
+    beside_name = alt.value(theme.either(0, left))
     return [
         write(heads, "name", LEFT, fontWeight=600, **name),
         write(others, "name", LEFT, **name, **quiet),
@@ -264,42 +268,20 @@ def _words(heads, others, gutter) -> list[alt.Chart]:
         write(heads, "verdict", END, dx=-NUMERAL).encode(color=colour),
         write(heads, "number", END, fontWeight=600),
         write(others, "number", END, **quiet),
-        write(
-            untold,
-            "note",
-            alt.value(theme.either(0, gutter)),
-            yOffset=LINE,
-            fontStyle="italic",
-            **small,
-        ),
+        write(unknown, "note", beside_name, yOffset=LINE, fontStyle="italic", **small),
     ]
 
 
 def _touch(heads, others, beside_length: bool) -> list[alt.Chart]:
     """Whole rows as targets of pointer and finger, with all that the table says."""
-    numbers = [
-        alt.Tooltip("precise:N", title="win rate"),
-        alt.Tooltip("interval:N"),
-        alt.Tooltip("n_text:N", title="comparisons"),
-    ]
-    told = [
-        alt.Tooltip("name:N", title="head"),
-        alt.Tooltip("verdict:N"),
-        *numbers,
-        *(alt.Tooltip(f"{what}_text:N", title=what) for what in ("wins", "ties", "losses")),
-        alt.Tooltip("p_text:N", title="adjusted p"),
-        alt.Tooltip("mde_text:N", title="detectable"),
-    ]
-    told += [alt.Tooltip("length_text:N", title="beside length")] * beside_length
-    below = [alt.Tooltip("name:N", title="baseline"), *numbers]
+    numbers = {"precise": "win rate", "interval": "", "n_text": "comparisons"}
+    of_heads = {"name": "head", "verdict": "", **numbers}
+    of_heads |= {f"{what}_text": what for what in ("wins", "ties", "losses")}
+    of_heads |= {"p_text": "adjusted p", "mde_text": "detectable"}
+    of_heads |= {"length_text": "beside length"} if beside_length else {}
     return [
-        chart.mark_rect(fill="transparent")
-        .properties(name=name)
-        .encode(x=LEFT, x2=END, y=ROW, tooltip=tooltip)
-        for chart, name, tooltip in (
-            (heads, "touch_heads", told),
-            (others, "touch_others", below),
-        )
+        touch(heads, tips(of_heads)).properties(name="touch_heads"),
+        touch(others, tips({"name": "baseline", **numbers})).properties(name="touch_others"),
     ]
 
 
@@ -311,24 +293,24 @@ def _domain(rows: pd.DataFrame) -> tuple[float, float]:
 
 
 def _in_words(overall: pd.DataFrame, subsets: list[str]) -> str:
-    told = []
+    sentences = []
     ordered = overall.sort_values("win_rate", ascending=False, kind="stable")
-    for row in ordered.head(TOLD).itertuples():
+    for row in ordered.head(SHOWN).itertuples():
         name = plain(row.head)
         if math.isnan(row.win_rate):
-            told.append(f"{name} {row.verdict} ({plain(row.note)})")
+            sentences.append(f"{name} {row.verdict} ({plain(row.note)})")
         else:
             owed = getattr(row, "length", "")
-            told.append(
+            sentences.append(
                 f"{name} {row.win_rate:.2f} [{row.low:.2f}, {row.high:.2f}] {row.verdict}"
                 + (f" ({owed})" if owed else "")
             )
-    if len(ordered) > TOLD:
-        told.append(f"and {len(ordered) - TOLD} more")
+    if len(ordered) > SHOWN:
+        sentences.append(f"and {len(ordered) - SHOWN} more")
     parts = f" A menu chooses among {len(subsets)} subsets." if len(subsets) > 1 else ""
     return (
         f"Win rates of {len(ordered)} heads with intervals and verdicts, on "
-        f"{plain(subsets[0])}: {'; '.join(told)}.{parts}"
+        f"{plain(subsets[0])}: {'; '.join(sentences)}.{parts}"
     )
 
 

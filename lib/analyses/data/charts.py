@@ -6,25 +6,18 @@ import altair as alt
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.render import Chart, frame, inline, plain, require, tips
+from lib.charts.rows import END, LEFT, STEP, band, between, gutter, limit, touch, write
 
 SIDES = {"better": "preferred", "worse": "other"}
-STEP, NARROW_STEP = 28, 42  # px of a row of dropped
+NARROW_STEP = 42  # px of a row of dropped
 
 
 def lengths(table: pd.DataFrame) -> Chart:
     """Distributions of response lengths, the preferred against the other.
 
-    Parameters
-    ----------
-    table
-        As ``stats.lengths`` returns it: ``side`` (better, worse), ``low`` and ``high``
-        (tokens, half-open) and ``share``.
-
-    Raises
-    ------
-    DataError
-        When a column is missing or no row is left.
+    ``table`` is as ``stats.lengths`` returns it: bins of ``side``, from ``low`` to below ``high``
+    tokens, each with its ``share``.
     """
     require(table, ("side", "low", "high", "share"), "lengths")
     drawn = table[["side", "low", "high", "share"]].round({"share": 5})
@@ -73,24 +66,11 @@ def lengths(table: pd.DataFrame) -> Chart:
             x2="high:Q",
             y=alt.value(0),
             y2=alt.value("height"),
-            tooltip=[
-                alt.Tooltip("tokens:N"),
-                alt.Tooltip("better:Q", title=SIDES["better"], format=".1%"),
-                alt.Tooltip("worse:Q", title=SIDES["worse"], format=".1%"),
-            ],
+            tooltip=tips({"tokens": "", **{side: (name, ".1%") for side, name in SIDES.items()}}),
         ),
     ]
-    chart = (
-        alt.layer(*layers)
-        .add_params(*theme.parameters())
-        .properties(
-            width="container",
-            height=220,
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        )
-    )
     return Chart(
-        chart,
+        frame(alt.layer(*layers), height=220),
         alternative=_lengths_in_words(table),
         data=table,
         name="lengths",
@@ -111,32 +91,25 @@ def _bins(table: pd.DataFrame) -> pd.DataFrame:
 def _lengths_in_words(table: pd.DataFrame) -> str:
     if not table["share"].any():
         return "No comparison is there, so no length is counted."
-    told = []
+    sentences = []
     for side, name in SIDES.items():
         rows = table[table["side"] == side]
         peak = rows.loc[rows["share"].idxmax()]
-        told.append(
+        sentences.append(
             f"{name} responses have most often {peak['low']:.0f} to {peak['high'] - 1:.0f} "
             f"tokens ({peak['share']:.0%})"
         )
     low, high = table["low"].min(), table["high"].max() - 1
     return (
-        f"Distributions of response lengths from {low:.0f} to {high:.0f} tokens: {'; '.join(told)}."
+        f"Distributions of response lengths from {low:.0f} to {high:.0f} tokens: "
+        f"{'; '.join(sentences)}."
     )
 
 
 def dropped(table: pd.DataFrame) -> Chart:
     """Items by step, from those read to those scored, with each reason to leave some out.
 
-    Parameters
-    ----------
-    table
-        As ``stats.counts`` returns it: ``step``, ``reason`` and ``items``.
-
-    Raises
-    ------
-    DataError
-        When a column is missing or no row is left.
+    ``table`` is as ``stats.counts`` returns it: ``step``, ``reason`` and ``items``.
     """
     require(table, ("step", "reason", "items"), "counts")
     drawn = pd.DataFrame(
@@ -150,64 +123,29 @@ def dropped(table: pd.DataFrame) -> Chart:
             "left": ["left out" if reason else "kept" for reason in table["reason"]],
         }
     )
-    gutter = int(min(270, max(90, 7.2 * drawn["label"].map(len).max() + 16)))
-    right = 64
-    x = alt.X(
-        "items:Q",
-        axis=None,
-        scale=alt.Scale(
-            domain=[0, max(1, int(drawn["items"].max()))],
-            range=[
-                theme.either(0, gutter),
-                alt.ExprRef(f"narrow ? width : width - {right}"),
-            ],
-            nice=False,
-        ),
-    )
-    y = alt.Y(
-        "row:O",
-        axis=None,
-        scale=alt.Scale(type="band", domain=drawn["row"].tolist(), padding=0),
-    )
+    left, right = gutter(drawn["label"], least=90), 64
+    most = max(1, int(drawn["items"].max()))
+    scale = alt.Scale(domain=[0, most], range=between(left, right, edge=0), nice=False)
+    y = band(drawn["row"].tolist())
     base = alt.Chart(inline(drawn))
-    words = {"baseline": "middle", "fontSize": theme.SIZE, "yOffset": theme.either(-8, 0)}
+    above = {"yOffset": theme.either(-8, 0)}
     fills = alt.Scale(domain=["kept", "left out"], range=[theme.ink("bar"), theme.ink("text")])
     layers = [
         base.mark_bar(height=10, yOffset=theme.either(9, 0)).encode(
-            x=x, y=y, color=alt.Color("left:N", scale=fills, legend=None)
-        ),
-        base.mark_text(
-            align="left",
-            limit=alt.ExprRef(f"narrow ? width - {right} : {gutter - 14}"),
-            **words,
-        ).encode(x=alt.value(0), y=y, text="label:N"),
-        base.mark_text(align="right", fontWeight=600, **words).encode(
-            x=alt.value("width"), y=y, text=alt.Text("items:Q", format=",")
-        ),
-        base.mark_rect(fill="transparent").encode(
-            x=alt.value(0),
-            x2=alt.value("width"),
+            x=alt.X("items:Q", axis=None, scale=scale),
             y=y,
-            tooltip=[
-                alt.Tooltip("label:N", title="step"),
-                alt.Tooltip("items:Q", format=","),
-            ],
+            color=alt.Color("left:N", scale=fills, legend=None),
         ),
+        write(base, "label", LEFT, y, limit=limit(left, right), **above),
+        write(base, "items", END, y, fontWeight=600, **above).encode(
+            text=alt.Text("items:Q", format=",")
+        ),
+        touch(base, tips({"label": "step", "items": ("", ",")}), y),
     ]
-    chart = (
-        alt.layer(*layers)
-        .add_params(*theme.parameters())
-        .properties(
-            width="container",
-            height=STEP * len(drawn),
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": NARROW_STEP * len(drawn)}},
-        )
-    )
-    told = "; ".join(f"{row.label} {row.items:,}" for row in drawn.itertuples())
+    sentences = "; ".join(f"{row.label} {row.items:,}" for row in drawn.itertuples())
     return Chart(
-        chart,
-        alternative=f"Items by step: {told}.",
+        frame(alt.layer(*layers), height=STEP * len(drawn), narrow=NARROW_STEP * len(drawn)),
+        alternative=f"Items by step: {sentences}.",
         data=table,
         name="counts",
         caption="Items read, left out for each reason, and scored.",

@@ -11,10 +11,10 @@ import pandas as pd
 from lib.analyses.disentanglement.stats import CLUSTER_COLUMNS, FACTOR_COLUMNS, KINDS, PAIR_COLUMNS
 from lib.charts import theme
 from lib.charts.kinds import KIND_NAMES, kinds_menu
-from lib.charts.render import Chart, inline, nothing, plain, require
+from lib.charts.render import Chart, frame, inline, nothing, plain, require, spanned, tips, written
 
 STEP, NARROW_STEP = 26, 20  # px of a row of the matrix
-TOLD = 12  # pairs in the alternative text
+SHOWN = 12  # pairs in the alternative text
 
 
 def heatmap(pairs: pd.DataFrame, clusters: pd.DataFrame) -> Chart:
@@ -23,15 +23,7 @@ def heatmap(pairs: pd.DataFrame, clusters: pd.DataFrame) -> Chart:
     Heads stand in the order of the pooled tree in all three, so that a change of kind shows
     which cells moved. A cell without a number is left empty and marked with a dash.
 
-    Parameters
-    ----------
-    pairs, clusters
-        As ``stats``'s functions of those names return them.
-
-    Raises
-    ------
-    DataError
-        When a column is missing.
+    ``pairs`` and ``clusters`` are what the functions of those names in ``stats`` return.
     """
     name = "disentanglement"
     if pairs.empty:
@@ -51,15 +43,11 @@ def heatmap(pairs: pd.DataFrame, clusters: pd.DataFrame) -> Chart:
     cells = pd.concat([cells, cells.rename(columns={"x": "y", "y": "x"})[columns]])
     titles = pd.DataFrame({"y": range(len(heads)), "name": [plain(head) for head in heads]})
     titles["title"] = [f"{k + 1} {name}" for k, name in enumerate(titles["name"])]
-    chart = (
-        alt.layer(*_cells(cells, titles))
-        .add_params(*theme.parameters(), kinds_menu(KINDS))
-        .properties(
-            width="container",
-            height=STEP * len(heads),
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": NARROW_STEP * len(heads)}},
-        )
+    chart = frame(
+        alt.layer(*_cells(cells, titles)),
+        kinds_menu(KINDS),
+        height=STEP * len(heads),
+        narrow=NARROW_STEP * len(heads),
     )
     return Chart(
         chart,
@@ -95,11 +83,7 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
         ),
     )
     y = alt.Y("y:O", axis=None, scale=alt.Scale(type="band", domain=order, paddingInner=0.06))
-    colour = alt.Scale(
-        domain=[-1, 0, 1],
-        interpolate="rgb",
-        range=[theme.ink("inverted"), theme.ink("band"), theme.ink("tracks")],
-    )
+    colour = theme.diverging("inverted", "band", "tracks")
     chosen = alt.Chart(inline(cells)).transform_filter("datum.kind === kind")
     named = alt.LookupData(data=inline(titles[["y", "name"]]), key="y", fields=["name"])
     for place, name in (("y", "one"), ("x", "two")):
@@ -108,9 +92,8 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
         short="isValid(datum.r) ? replace(replace(format(datum.r, '.1f'), '-', '−'), '0.', '.')"
         " : '–'",
         value="isValid(datum.r) ? format(datum.r, '.2f') : 'no number'",
-        interval="isValid(datum.low) ? format(datum.low, '.2f') + ' to ' + "
-        "format(datum.high, '.2f') : '–'",
-        given="isValid(datum.r_length) ? format(datum.r_length, '.2f') : '–'",
+        interval=spanned(".2f"),
+        given=written("r_length", ".2f"),
     )
     crowded = len(order) > 22
     return [
@@ -127,13 +110,15 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
             x=x,
             y=y,
             fill=alt.Fill("r:Q", scale=colour, legend=None),
-            tooltip=[
-                alt.Tooltip("one:N", title="head"),
-                alt.Tooltip("two:N", title="other"),
-                alt.Tooltip("value:N", title="r"),
-                alt.Tooltip("interval:N", title="95% interval"),
-                alt.Tooltip("given:N", title="given length"),
-            ],
+            tooltip=tips(
+                {
+                    "one": "head",
+                    "two": "other",
+                    "value": "r",
+                    "interval": "95% interval",
+                    "given": "given length",
+                }
+            ),
         )
         .properties(name="cells"),
         chosen.mark_text(
@@ -161,31 +146,23 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
 
 
 def _matrix_in_words(pairs: pd.DataFrame, heads: list[str]) -> str:
-    told = []
+    sentences = []
     for kind in KINDS:
         table = pairs[(pairs["kind"] == kind) & pairs["r"].notna()]
         strongest = table.loc[table["r"].abs().sort_values(ascending=False, kind="stable").index]
-        few = [
+        strong = [
             f"{plain(row.head)} and {plain(row.other)} {row.r:z.2f}"
-            for row in strongest.head(TOLD // len(KINDS)).itertuples()
+            for row in strongest.head(SHOWN // len(KINDS)).itertuples()
         ]
         average = f"mean size {table['r'].abs().mean():.2f}, " if len(table) else ""
-        told.append(f"{KIND_NAMES[kind]}: {average}{'; '.join(few) or 'no number'}")
-    return f"Correlations of {len(heads)} heads, the largest of each kind. {'. '.join(told)}."
+        sentences.append(f"{KIND_NAMES[kind]}: {average}{'; '.join(strong) or 'no number'}")
+    return f"Correlations of {len(heads)} heads, the largest of each kind. {'. '.join(sentences)}."
 
 
 def scree(table: pd.DataFrame) -> Chart:
     """Eigenvalues with the threshold of unrelated heads; a menu chooses the kind.
 
-    Parameters
-    ----------
-    table
-        As ``stats.factors`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing.
+    ``table`` is as ``stats.factors`` returns it.
     """
     if table.empty:
         return nothing("Fewer than two heads vary: there are no factors.", table, "factors")
@@ -227,35 +204,29 @@ def scree(table: pd.DataFrame) -> Chart:
             y=y,
             fill=alt.Fill("found:N", scale=fill, legend=legend),
             stroke=alt.Stroke("found:N", scale=stroke, legend=legend),
-            tooltip=[
-                alt.Tooltip("component:Q"),
-                alt.Tooltip("eigenvalue:Q", format=".2f"),
-                alt.Tooltip("threshold:Q", format=".2f"),
-                alt.Tooltip("found:N", title="is"),
-            ],
+            tooltip=tips(
+                {
+                    "component:Q": "",
+                    "eigenvalue": ("", ".2f"),
+                    "threshold": ("", ".2f"),
+                    "found": "is",
+                }
+            ),
         )
         .properties(name="points"),
     ]
-    chart = (
-        alt.layer(*layers)
-        .add_params(*theme.parameters(), kinds_menu(kinds))
-        .properties(
-            width="container",
-            height=240,
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        )
-    )
-    told = []
+    chart = frame(alt.layer(*layers), kinds_menu(kinds), height=240)
+    sentences = []
     for kind in kinds:
         rows = table[table["kind"] == kind]
         values = ", ".join(
             f"{row.eigenvalue:z.2f} ({row.threshold:.2f})" for row in rows.head(6).itertuples()
         )
-        told.append(f"{KIND_NAMES[kind]}: factors found {int(rows['kept'].sum())}; {values}")
+        sentences.append(f"{KIND_NAMES[kind]}: factors found {int(rows['kept'].sum())}; {values}")
     return Chart(
         chart,
         alternative="Eigenvalues of the heads' correlations, with the threshold that unrelated "
-        f"heads reach in brackets. {'. '.join(told)}.",
+        f"heads reach in brackets. {'. '.join(sentences)}.",
         data=table,
         name="factors",
         caption="Eigenvalues of the heads' correlations. Dashed: the 95th percentile when whole "

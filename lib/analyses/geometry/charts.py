@@ -9,7 +9,8 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.kinds import KIND_NAMES, kinds_menu
-from lib.charts.render import Chart, inline, menu, nothing, plain, require
+from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.rows import END, LEFT, band, between, write
 
 GAUGE_COLUMNS = ("kind", "gauge", "rms_r", "rms_heads", "rms_backbone", "reading", "note")
 SPECTRUM_COLUMNS = ("kind", "gauge", "head", "other", "components", "added", "r", "variance")
@@ -25,15 +26,7 @@ PAIRS = 6  # drawn of a spectrum
 def gauges(table: pd.DataFrame) -> Chart:
     """What heads and backbone would each entangle alone, one row a gauge.
 
-    Parameters
-    ----------
-    table
-        As ``stats.gauges`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing.
+    ``table`` is as ``stats.gauges`` returns it.
     """
     require(table, GAUGE_COLUMNS, "gauges")
     if table["rms_r"].isna().all():
@@ -54,15 +47,11 @@ def gauges(table: pd.DataFrame) -> Chart:
         note=long["note"].map(plain),
         rms=long["rms"].round(4),
     )
-    chart = (
-        alt.layer(*_gauge_rows(long, order))
-        .add_params(*theme.parameters(), kinds_menu(kinds))
-        .properties(
-            width="container",
-            height=STEP * len(order),
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": NARROW_STEP * len(order)}},
-        )
+    chart = frame(
+        alt.layer(*_gauge_rows(long, order)),
+        kinds_menu(kinds),
+        height=STEP * len(order),
+        narrow=NARROW_STEP * len(order),
     )
     return Chart(
         chart,
@@ -83,7 +72,7 @@ def _gauge_rows(long: pd.DataFrame, order: list[str]) -> list[alt.Chart]:
         "rms:Q",
         scale=alt.Scale(
             domain=[0, 1],
-            range=[theme.either(8, gutter), alt.ExprRef(f"narrow ? width - 8 : width - {right}")],
+            range=between(gutter, right, edge=8),
         ),
         axis=alt.Axis(
             values=[0, 0.25, 0.5, 0.75, 1],
@@ -94,7 +83,7 @@ def _gauge_rows(long: pd.DataFrame, order: list[str]) -> list[alt.Chart]:
         ),
     )
     rows = list(range(len(order)))
-    y = alt.Y("row:O", axis=None, scale=alt.Scale(type="band", domain=rows, padding=0))
+    y = band(rows)
     colour = alt.Scale(
         domain=names, range=[theme.ink("better"), theme.ink("worse"), theme.ink("text")]
     )
@@ -103,7 +92,6 @@ def _gauge_rows(long: pd.DataFrame, order: list[str]) -> list[alt.Chart]:
     base = alt.Chart(inline(long)).transform_filter("datum.kind === kind")
     once = base.transform_filter(f"datum.measure === '{names[-1]}'")
     line, words = theme.either(12, 0), theme.either(-14, 0)
-    text = {"baseline": "middle", "fontSize": theme.SIZE, "yOffset": words}
     hair = alt.Chart(inline(pd.DataFrame({"row": rows})))
     return [
         hair.mark_rule(stroke=theme.ink("hairline"), yOffset=line).encode(
@@ -117,34 +105,32 @@ def _gauge_rows(long: pd.DataFrame, order: list[str]) -> list[alt.Chart]:
             y=y,
             stroke=alt.Stroke("measure:N", scale=colour, legend=legend),
             shape=alt.Shape("measure:N", scale=shape, legend=legend),
-            tooltip=[
-                alt.Tooltip("gauge:N"),
-                alt.Tooltip("measure:N", title="of"),
-                alt.Tooltip("rms:Q", format=".3f", title="root mean square"),
-                alt.Tooltip("reading:N"),
-                alt.Tooltip("note:N"),
-            ],
+            tooltip=tips(
+                {
+                    "gauge": "",
+                    "measure": "of",
+                    "rms": ("root mean square", ".3f"),
+                    "reading": "",
+                    "note": "",
+                }
+            ),
         )
         .properties(name="points"),
-        once.mark_text(align="left", fontWeight=600, **text).encode(
-            x=alt.value(0), y=y, text="gauge:N"
-        ),
-        once.mark_text(align="right", fill=theme.ink("muted"), **text).encode(
-            x=alt.value("width"), y=y, text="reading:N"
-        ),
+        write(once, "gauge", LEFT, y, yOffset=words, fontWeight=600),
+        write(once, "reading", END, y, yOffset=words, fill=theme.ink("muted")),
     ]
 
 
 def _gauges_in_words(table: pd.DataFrame, kinds: list[str]) -> str:
-    told = []
+    sentences = []
     for row in table.itertuples():
         numbers = (
             f"heads alone {_number(row.rms_heads)}, backbone alone {_number(row.rms_backbone)}, "
             f"scores {_number(row.rms_r)}, reading {row.reading}"
         )
         note = f" ({plain(row.note)})" if row.note else ""
-        told.append(f"{KIND_NAMES[row.kind]}, {row.gauge}: {numbers}{note}")
-    return f"Entanglement in each gauge, {len(kinds)} kinds. {'; '.join(told)}."
+        sentences.append(f"{KIND_NAMES[row.kind]}, {row.gauge}: {numbers}{note}")
+    return f"Entanglement in each gauge, {len(kinds)} kinds. {'; '.join(sentences)}."
 
 
 def _number(value: float) -> str:
@@ -154,15 +140,7 @@ def _number(value: float) -> str:
 def spectrum(table: pd.DataFrame) -> Chart:
     """Signed, cumulative correlations of the most correlated pairs over principal directions.
 
-    Parameters
-    ----------
-    table
-        As ``stats.spectrum`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing.
+    ``table`` is as ``stats.spectrum`` returns it.
     """
     if table.empty:
         sentence = "No head weights, or no states: nothing to draw."
@@ -217,26 +195,20 @@ def spectrum(table: pd.DataFrame) -> Chart:
         ),
         encoded.mark_point(size=40, strokeWidth=2, opacity=1, fill=theme.ink("background"))
         .encode(
-            tooltip=[
-                alt.Tooltip("pair:N"),
-                alt.Tooltip("components:Q", title="directions"),
-                alt.Tooltip("r:Q", format=".3f", title="correlation so far"),
-                alt.Tooltip("added:Q", format="+.3f"),
-                alt.Tooltip("variance:Q", format=".1%", title="of the states' variance"),
-            ]
+            tooltip=tips(
+                {
+                    "pair": "",
+                    "components:Q": "directions",
+                    "r": ("correlation so far", ".3f"),
+                    "added": ("", "+.3f"),
+                    "variance": ("of the states' variance", ".1%"),
+                }
+            )
         )
         .properties(name="points"),
     ]
     labels = [f"{KIND_NAMES[kind]}, {gauge}" for kind, gauge in choices]
-    chart = (
-        alt.layer(*layers)
-        .add_params(*theme.parameters(), menu("choice", "States", labels))
-        .properties(
-            width="container",
-            height=260,
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        )
-    )
+    chart = frame(alt.layer(*layers), menu("choice", "States", labels), height=260)
     return Chart(
         chart,
         alternative=_spectrum_in_words(drawn, labels[0]),
@@ -265,9 +237,11 @@ def _strongest(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _spectrum_in_words(drawn: pd.DataFrame, label: str) -> str:
-    told = []
+    sentences = []
     for pair, rows in drawn[drawn["choice"] == 0].groupby("pair"):
         ordered = rows.sort_values("components")
         first, last = ordered.iloc[0], ordered.iloc[-1]
-        told.append(f"{pair}: {first['r']:z.2f} after the first direction, {last['r']:z.2f} in all")
-    return f"Correlations built up over principal directions ({label}). {'; '.join(told)}."
+        sentences.append(
+            f"{pair}: {first['r']:z.2f} after the first direction, {last['r']:z.2f} in all"
+        )
+    return f"Correlations built up over principal directions ({label}). {'; '.join(sentences)}."

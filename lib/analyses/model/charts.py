@@ -7,26 +7,18 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, inline, nothing, plain, require
+from lib.charts.render import Chart, frame, inline, nothing, plain, require, tips
 from lib.errors import DataError
 
 CELL, NARROW_CELL = 30, 24  # px
 WRITTEN = 12  # cells hold their number up to this many heads
-TOLD = 5
+SHOWN = 5
 
 
 def cosines(table: pd.DataFrame) -> Chart:
     """Heatmap of the cosines between heads' weights.
 
-    Parameters
-    ----------
-    table
-        As ``stats.cosines`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing, there is no row, or the table isn't heads × heads.
+    ``table`` is as ``stats.cosines`` returns it.
     """
     require(table, ("head", "other", "cosine"), "cosines")
     size = round(len(table) ** 0.5)
@@ -52,11 +44,7 @@ def cosines(table: pd.DataFrame) -> Chart:
     label = f"{_quoted(names)}[datum.value]"
     colour = alt.Color(
         "cosine:Q",
-        scale=alt.Scale(
-            domain=[-1, 0, 1],
-            interpolate="rgb",
-            range=[theme.ink("worse"), theme.ink("background"), theme.ink("better")],
-        ),
+        scale=theme.diverging("worse", "background", "better"),
         legend=alt.Legend(title="cosine", orient="top", direction="horizontal"),
     )
     tick = {"labelExpr": label, "title": None, "ticks": False, "labelLimit": 150}
@@ -67,7 +55,7 @@ def cosines(table: pd.DataFrame) -> Chart:
     layers = [
         base.mark_rect(stroke=theme.ink("hairline")).encode(
             color=colour,
-            tooltip=["head:N", "other:N", alt.Tooltip("cosine:Q", format=".3f")],
+            tooltip=tips({"head": "", "other": "", "cosine": ("", ".3f")}),
         )
     ]
     if size <= WRITTEN:
@@ -77,16 +65,7 @@ def cosines(table: pd.DataFrame) -> Chart:
             .transform_filter("!narrow && abs(datum.cosine) < 0.6")
             .encode(text=alt.Text("cosine:Q", format=".2f"))
         )
-    chart = (
-        alt.layer(*layers)
-        .add_params(*theme.parameters())
-        .properties(
-            width="container",
-            height=CELL * size,
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": NARROW_CELL * size}},
-        )
-    )
+    chart = frame(alt.layer(*layers), height=CELL * size, narrow=NARROW_CELL * size)
     return Chart(
         chart,
         alternative=_in_words(drawn),
@@ -108,26 +87,19 @@ def _in_words(drawn: pd.DataFrame) -> str:
     heads = drawn["row"].max() + 1
     if pairs.empty:
         return f"Cosines between the weights of {heads} heads: no pair to compare."
-    largest = pairs.loc[pairs["cosine"].abs().sort_values(ascending=False).index[:TOLD]]
-    told = "; ".join(f"{r.head} and {r.other} {r.cosine:.2f}" for r in largest.itertuples())
+    largest = pairs.loc[pairs["cosine"].abs().sort_values(ascending=False).index[:SHOWN]]
+    sentences = "; ".join(f"{r.head} and {r.other} {r.cosine:.2f}" for r in largest.itertuples())
     mean = pairs["cosine"].abs().mean()
     return (
-        f"Cosines between the weights of {heads} heads. Mean size {mean:.2f}; the largest: {told}."
+        f"Cosines between the weights of {heads} heads. Mean size {mean:.2f}; "
+        f"the largest: {sentences}."
     )
 
 
 def scores(table: pd.DataFrame) -> Chart:
     """Held-out scores of a card's heads with their intervals.
 
-    Parameters
-    ----------
-    table
-        As ``stats.scores`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing or there is no row.
+    ``table`` is as ``stats.scores`` returns it.
     """
     require(table, ("head", "score", "held_out", "held_out_low", "held_out_high", "note"), "scores")
     rows = pd.DataFrame(

@@ -7,7 +7,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, inline, plain, require
+from lib.charts.render import Chart, frame, inline, plain, require, tips
 
 TONES = {"not read out": "worse", "read out": "better"}
 
@@ -15,15 +15,7 @@ TONES = {"not read out": "worse", "read out": "better"}
 def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> Chart:
     """Accuracy of the published probe against the accuracy that PCA's share predicts.
 
-    Parameters
-    ----------
-    probe, ceiling
-        As ``separability_as_published`` and ``ceiling`` return them.
-
-    Raises
-    ------
-    DataError
-        When a column is missing or there is no row.
+    ``probe`` and ``ceiling`` are what ``separability_as_published`` and ``ceiling`` return.
     """
     require(probe, ("head", "components", "accuracy"), "published probes")
     require(ceiling, ("head", "components", "share", "predicted"), "shares")
@@ -54,24 +46,18 @@ def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> Chart:
             x=x,
             y=y,
             size=size,
-            tooltip=[
-                alt.Tooltip("head:N"),
-                alt.Tooltip("components:Q"),
-                alt.Tooltip("share:Q", title="share of variance", format=".3f"),
-                alt.Tooltip("predicted:Q", format=".3f"),
-                alt.Tooltip("accuracy:Q", format=".3f"),
-            ],
+            tooltip=tips(
+                {
+                    "head": "",
+                    "components:Q": "",
+                    "share": ("share of variance", ".3f"),
+                    "predicted": ("", ".3f"),
+                    "accuracy": ("", ".3f"),
+                }
+            ),
         ),
     ]
-    chart = (
-        alt.layer(*layers)
-        .add_params(*theme.parameters())
-        .properties(
-            width="container",
-            height=280,
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        )
-    )
+    chart = frame(alt.layer(*layers), height=280)
     return Chart(
         chart,
         alternative=_published_in_words(drawn, both),
@@ -96,15 +82,7 @@ def _published_in_words(drawn: pd.DataFrame, both: pd.DataFrame) -> str:
 def probes(table: pd.DataFrame) -> Chart:
     """Concept probes with their intervals, and each one's length-only baseline in grey.
 
-    Parameters
-    ----------
-    table
-        As ``stats.probes`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing or there is no row.
+    ``table`` is as ``stats.probes`` returns it.
     """
     require(table, ("concept", "accuracy", "low", "high", "length", "note"), "concept probes")
     rows = []
@@ -130,15 +108,7 @@ def probes(table: pd.DataFrame) -> Chart:
 def readout(table: pd.DataFrame) -> Chart:
     """Readout losses with their intervals; a loss that was found wears another colour.
 
-    Parameters
-    ----------
-    table
-        As ``stats.readout`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing or there is no row.
+    ``table`` is as ``stats.readout`` returns it.
     """
     columns = ("concept", "head", "loss", "low", "high", "verdict", "note")
     require(table, columns, "readout losses")

@@ -7,28 +7,26 @@ import pandas as pd
 
 from lib.analyses.speed.stats import WAYS
 from lib.charts import theme
-from lib.charts.render import Chart, inline, nothing, plain, require
+from lib.charts.render import Chart, frame, inline, nothing, plain, require, tips
+from lib.charts.rows import (
+    LEFT,
+    LINE,
+    NARROW_STEP,
+    ROW,
+    STEP,
+    band,
+    gutter,
+    tones,
+    touch,
+    write,
+)
 
-STEP, NARROW_STEP = 28, 46  # px of a row
 RIGHT = 128  # px kept for a bar's number
 BAR = 14  # px
-LINE, WORDS = theme.either(11, 0), theme.either(-9, 0)
-ROW = alt.Y("row:O", axis=None)
 
 
 def seconds(table: pd.DataFrame) -> Chart:
-    """Seconds per 1,000 items of each way, ours in colour; bars of one part share a scale.
-
-    Parameters
-    ----------
-    table
-        As ``stats.ways`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing.
-    """
+    """Seconds per 1,000 items of each of ``stats.ways``, ours in colour; a scale a part."""
     require(table.reindex(range(1)) if table.empty else table, WAYS, "ways")
     if table.empty:
         return nothing("No way of running a model was measured.", table, "speed")
@@ -82,60 +80,36 @@ def _rows(table: pd.DataFrame) -> pd.DataFrame:
 
 def _layers(drawn: pd.DataFrame) -> alt.TopLevelMixin:
     order = drawn["row"].tolist()
-    gutter = int(min(270, max(110, 7.2 * drawn["name"].map(len).max() + 16)))
-    start = theme.either(0, gutter)
+    start = theme.either(0, gutter(drawn["name"]))
     scale = alt.Scale(domain=[0, 1], range=[start, alt.ExprRef(f"width - {RIGHT}")], nice=False)
-    tones = ["better", "bar"]
-    inks = alt.Scale(domain=tones, range=[theme.ink(tone) for tone in tones])
-    words = {"baseline": "middle", "fontSize": theme.SIZE, "align": "left"}
-    band = alt.Y("row:O", axis=None, scale=alt.Scale(type="band", domain=order, padding=0))
-    base = alt.Chart()
-    titles = base.transform_filter("isValid(datum.title)")
-    bars = base.transform_filter("isValid(datum.name)")
-    words["fontWeight"] = alt.ExprRef("datum.tone === 'better' || isValid(datum.title) ? 600 : 400")
+    titles = alt.Chart().transform_filter("isValid(datum.title)")
+    bars = alt.Chart().transform_filter("isValid(datum.name)")
+    weight = alt.ExprRef("datum.tone === 'better' || isValid(datum.title) ? 600 : 400")
+    end = alt.X("length:Q", scale=scale, axis=None)
+    shown = {"name": "", "label": "per 1,000 items"}
+    shown |= {"tokens": "tokens computed", "peak": "memory at its peak"}
+    title = {"yOffset": 0, "dy": 4, "limit": alt.ExprRef("width"), "fontWeight": weight}
     layers = [
-        titles.mark_text(dy=4, limit=alt.ExprRef("width"), **words).encode(
-            x=alt.value(0), y=band, text="title:N"
-        ),
+        write(titles, "title", LEFT, band(order), **title),
         bars.mark_rule(strokeWidth=BAR, yOffset=LINE).encode(
             x=alt.X("start:Q", scale=scale, axis=None),
             x2="length:Q",
             y=ROW,
-            stroke=alt.Stroke("tone:N", scale=inks, legend=None),
+            stroke=alt.Stroke("tone:N", scale=tones("better", "bar"), legend=None),
         ),
-        bars.mark_text(yOffset=WORDS, **words).encode(x=alt.value(0), y=ROW, text="name:N"),
-        bars.mark_text(yOffset=LINE, dx=6, **words).encode(
-            x=alt.X("length:Q", scale=scale, axis=None), y=ROW, text="label:N"
-        ),
-        bars.mark_rect(fill="transparent").encode(
-            x=alt.value(0),
-            x2=alt.value("width"),
-            y=ROW,
-            tooltip=[
-                alt.Tooltip("name:N"),
-                alt.Tooltip("label:N", title="per 1,000 items"),
-                alt.Tooltip("tokens:N", title="tokens computed"),
-                alt.Tooltip("peak:N", title="memory at its peak"),
-            ],
-        ),
+        write(bars, "name", LEFT, fontWeight=weight),
+        write(bars, "label", end, yOffset=LINE, dx=6, fontWeight=weight),
+        touch(bars, tips(shown)),
     ]
-    return (
-        alt.layer(*layers, data=inline(drawn))
-        .add_params(*theme.parameters())
-        .properties(
-            width="container",
-            height=STEP * len(order),
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": NARROW_STEP * len(order)}},
-        )
-    )
+    heights = {"height": STEP * len(order), "narrow": NARROW_STEP * len(order)}
+    return frame(alt.layer(*layers, data=inline(drawn)), **heights)
 
 
 def _in_words(table: pd.DataFrame) -> str:
-    told = []
+    sentences = []
     for title, rows in _parts(table):
         each = ", ".join(
             f"{plain(row.way)} {row.seconds_per_1000:,.2f}" for row in rows.itertuples()
         )
-        told.append(f"{plain(title)}: {each}")
-    return f"Seconds per 1,000 items. {'; '.join(told)}."
+        sentences.append(f"{plain(title)}: {each}")
+    return f"Seconds per 1,000 items. {'; '.join(sentences)}."

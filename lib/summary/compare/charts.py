@@ -15,15 +15,7 @@ TONES = ("better", "worse", "baseline")
 def scores(table: pd.DataFrame) -> Chart:
     """Win rate of each model's one score on each dataset, models next to one another.
 
-    Parameters
-    ----------
-    table
-        As ``lib.summary.scores`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing or there is no row.
+    ``table`` is as ``lib.summary.scores`` returns it.
     """
     require(table, SCORES, "scores")
     models = list(dict.fromkeys(table["model"]))
@@ -63,15 +55,7 @@ def scores(table: pd.DataFrame) -> Chart:
 def differences(table: pd.DataFrame) -> Chart:
     """Paired differences of two models by dataset; a menu of pairs where there are several.
 
-    Parameters
-    ----------
-    table
-        As ``lib.summary.compare`` returns it.
-
-    Raises
-    ------
-    DataError
-        When a column is missing.
+    ``table`` is as ``lib.summary.compare`` returns it.
     """
     require(table.reindex(range(1)) if table.empty else table, DIFFERENCES, "differences")
     if table.empty:
