@@ -186,6 +186,10 @@ class Aligned:
     def __len__(self) -> int:
         return len(self.better)
 
+    def gaps(self, values: np.ndarray) -> np.ndarray:
+        """What the better response has more than the worse, of one value or more a response."""
+        return values[self.better].astype(float) - values[self.worse].astype(float)
+
 
 def align(run: xr.Dataset, table: pd.DataFrame | None = None) -> Aligned:
     """Comparisons of a table that the run has scores for.

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from lib import declared, paths
+from lib.calibration import kept
 
 
 def run(code: str) -> list[str]:
@@ -123,14 +124,8 @@ def modules() -> dict[str, set[str]]:
         names[".".join(parts).removesuffix(".__init__")] = path
     found = {}
     for name, path in names.items():
-        found[name] = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found[name] |= {alias.name for alias in node.names if alias.name in names}
-            elif isinstance(node, ast.ImportFrom):
-                whole = {f"{node.module}.{alias.name}": node.module for alias in node.names}
-                found[name] |= {long if long in names else short for long, short in whole.items()}
-        found[name] = {other for other in found[name] if other in names} - {name, FRONT}
+        imported = kept.imported(ast.parse(path.read_text(encoding="utf-8")))
+        found[name] = names.keys() & set(imported) - {name, FRONT}
     return found
 
 

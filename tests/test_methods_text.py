@@ -21,7 +21,7 @@ from lib.analyses.labels import stats as labels
 from lib.analyses.labels.multitrait import mtmm
 from lib.analyses.protocols import stats as protocols
 from lib.analyses.separability import stats as separability
-from lib.planted.worlds import make_run
+from lib.planted.worlds import from_gaps, make_run
 from lib.stats import winrates
 from lib.training.gate import debias
 
@@ -134,10 +134,8 @@ def named():
     gaps = trait[:, [0, 0, 1, 1]] + generator.standard_normal((120, 4))
     gaps[:60, :2] += 0.8
     gaps[60:, 2:] += 0.8
-    score = np.zeros((240, 4))
-    score[::2] = gaps
-    return make_run(
-        score,
+    return from_gaps(
+        gaps,
         heads=["a-safety", "b-safety", "a-honesty", "b-honesty"],
         concepts=["safety", "safety", "honesty", "honesty"],
         criterion=words,

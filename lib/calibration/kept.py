@@ -115,7 +115,7 @@ def code_digest(module: str) -> str:
         if name in seen or path is None:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        waiting += _imported(tree)
+        waiting += imported(tree)
         seen[name] = ast.dump(_bare(tree))
     digest = hashlib.sha256()
     for name in sorted(seen):
@@ -128,7 +128,8 @@ def _path(name: str) -> Path | None:
     return next(filter(Path.is_file, (place.with_suffix(".py"), place / "__init__.py")), None)
 
 
-def _imported(tree: ast.AST) -> list[str]:
+def imported(tree: ast.AST) -> list[str]:
+    """Modules of this package that a module's tree imports, lazily or not."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

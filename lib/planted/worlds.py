@@ -11,6 +11,21 @@ from scipy import stats
 from lib.run import check
 
 
+def from_gaps(gaps: np.ndarray, **given) -> xr.Dataset:
+    """A Run whose better responses score these gaps and whose worse ones score 0.
+
+    Parameters
+    ----------
+    gaps
+        Shape (pairs, heads).
+    given
+        As for ``make_run``.
+    """
+    score = np.zeros((2 * len(gaps), gaps.shape[1]))
+    score[::2] = gaps
+    return make_run(score, **given)
+
+
 def make_run(
     score: np.ndarray,
     *,

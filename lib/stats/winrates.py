@@ -99,13 +99,13 @@ def validity(
     """
     aligned = align(run, comparisons)
     length = run["n_response_tokens"].values.astype(float)
-    longer = np.sign(length[aligned.better] - length[aligned.worse])
+    longer = np.sign(aligned.gaps(length))
     scores = run["score"].values
     return _table(scores, list(run["head"].values), aligned, longer, alpha, draws, seed)
 
 
 def _table(scores, names, aligned: Aligned, longer, alpha, draws, seed) -> pd.DataFrame:
-    gaps = scores[aligned.better].astype(float) - scores[aligned.worse].astype(float)
+    gaps = aligned.gaps(scores)
     subsets = by_subset(aligned)
     parts = [
         _rows(gaps[mask], names, aligned.prompt[mask], longer[mask], subset, alpha, draws, seed)
@@ -302,9 +302,8 @@ def outcomes(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.Dat
     slot = run["slot"].values
     won = np.empty((k, n))
     for row, (_, _, score) in zip(won, rules, strict=True):
-        score = score.astype(float)
         with np.errstate(invalid="ignore"):
-            gap = score[aligned.better] - score[aligned.worse]
+            gap = aligned.gaps(score)
         row[:] = np.where(np.isfinite(gap), (np.sign(gap) + 1) / 2, np.nan)
     columns = {
         "model": _spread([run.attrs["model"]], np.repeat, n * k),
@@ -345,8 +344,7 @@ def validity_as_published(run: xr.Dataset, comparisons: pd.DataFrame | None = No
     of ½.
     """
     aligned = align(run, comparisons)
-    scores = run["score"].values.astype(float)
-    gaps = scores[aligned.better] - scores[aligned.worse]
+    gaps = aligned.gaps(run["score"].values)
     rows = []
     for subset, mask in by_subset(aligned):
         for head, gap in zip(run["head"].values, gaps[mask].T, strict=True):
@@ -405,7 +403,7 @@ def baselines(
         np.column_stack(list(columns.values())),
         list(columns),
         aligned,
-        np.sign(length[aligned.better] - length[aligned.worse]),
+        np.sign(aligned.gaps(length)),
         alpha,
         draws=1,
         seed=seed,

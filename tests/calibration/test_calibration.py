@@ -24,7 +24,7 @@ from lib.analyses.separability import calibration as separability
 from lib.analyses.validity import calibration as validity
 from lib.calibration import calibrate
 from lib.planted.checks import COLUMNS, FORMS, MEASURES, VERDICTS
-from lib.planted.worlds import length_wins, make_run, model_wins, skewed_gaps
+from lib.planted.worlds import from_gaps, length_wins, model_wins, skewed_gaps
 from lib.stats import validity as on_a_run
 from lib.stats.winrates import validity_as_published
 from lib.summary.compare import calibration
@@ -33,9 +33,7 @@ DRAWS = 20  # worlds a check, at most, of the whole table
 
 
 def run_of(gaps: np.ndarray, per_prompt: int):
-    score = np.zeros((2 * len(gaps), gaps.shape[1]))
-    score[::2] = gaps
-    return make_run(score, prompt=np.arange(len(gaps)) // per_prompt)
+    return from_gaps(gaps, prompt=np.arange(len(gaps)) // per_prompt)
 
 
 def by_prompt(gaps: np.ndarray, per_prompt: int) -> np.ndarray:
@@ -81,9 +79,8 @@ def sides(won: np.ndarray):
     runs = []
     for k in range(won.shape[2]):
         prompt = np.arange(len(won)) + k * len(won)
-        score = np.zeros((2 * len(won), won.shape[1]))
-        score[::2] = np.where(won[:, :, k], 1.0, -1.0)
-        runs.append(make_run(score, prompt=prompt, name=f"file:planted-{k}"))
+        gaps = np.where(won[:, :, k], 1.0, -1.0)
+        runs.append(from_gaps(gaps, prompt=prompt, name=f"file:planted-{k}"))
     return runs
 
 

@@ -93,17 +93,11 @@ def check(shown: Shown) -> None:
 
 
 @pytest.fixture(scope="session")
-def odd_models(tmp_path_factory):
+def odd_models(tmp_path_factory, write_tiny):
     """Tiny checkpoints: ArmoRM's nineteen heads with a gate, and a classifier of one label."""
-    import sys
-
-    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
-    import tiny
-
-    sys.path.pop(0)
     root = tmp_path_factory.mktemp("odd")
-    tiny.write_armorm(root / "nineteen", max_position_embeddings=4096)
-    tiny.write_classifier(root / "single", max_position_embeddings=4096)
+    write_tiny.write_armorm(root / "nineteen", max_position_embeddings=4096)
+    write_tiny.write_classifier(root / "single", max_position_embeddings=4096)
     return root
 
 

@@ -10,7 +10,7 @@ from statsmodels.stats.multitest import multipletests
 
 from lib.analyses.data.stats import length_summary
 from lib.errors import DataError
-from lib.planted.worlds import make_run, validity_world
+from lib.planted.worlds import from_gaps, make_run, validity_world
 from lib.run import comparisons
 from lib.stats import baselines, distinct, validity, validity_as_published
 from lib.stats.winrates import first_component, tied, verdicts
@@ -22,9 +22,7 @@ def run_of(gaps, **options):
     """A run in which each better response scores its gap and each worse one 0."""
     gaps = np.asarray(gaps, float)
     gaps = gaps[:, None] if gaps.ndim == 1 else gaps
-    score = np.zeros((2 * len(gaps), gaps.shape[1]))
-    score[::2] = gaps
-    return make_run(score, **options)
+    return from_gaps(gaps, **options)
 
 
 def row(table: pd.DataFrame, head="head_0", subset="all") -> pd.Series:

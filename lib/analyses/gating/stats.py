@@ -234,8 +234,7 @@ def rules(
     """
     aligned = align(run, comparisons)
     missing = _missing(run)
-    score = run["score"].values.astype(float)
-    gaps = score[aligned.better] - score[aligned.worse]
+    gaps = aligned.gaps(run["score"].values)
     subsets = by_subset(aligned)
     rows = []
     for subset, mask in subsets:
@@ -247,8 +246,7 @@ def rules(
             continue
         spread = _spread(run)[aligned.better[mask]]
         margins, chosen = _margins(run, gaps[mask], spread, prompt, folds, seed)
-        final = run["final"].values.astype(float)
-        margins[GATE] = final[aligned.better[mask]] - final[aligned.worse[mask]]
+        margins[GATE] = aligned.gaps(run["final"].values)[mask]
         gate = probing.right(margins[GATE])
         for rule in RULES:
             right = probing.right(margins[rule])
@@ -300,12 +298,10 @@ def with_length(
         The columns of ``rules``; the rows of a subset stand together.
     """
     aligned = align(run, comparisons)
-    tokens = run["n_response_tokens"].values.astype(float)
-    right = probing.right(tokens[aligned.better] - tokens[aligned.worse])
+    right = probing.right(aligned.gaps(run["n_response_tokens"].values))
     gate = None
     if "final" in run:
-        final = run["final"].values.astype(float)
-        gate = probing.right(final[aligned.better] - final[aligned.worse])
+        gate = probing.right(aligned.gaps(run["final"].values))
     notes = table[table["rule"] == GATE].set_index("subset")["note"]
     rows = []
     for subset, mask in by_subset(aligned):

@@ -7,7 +7,7 @@ import numpy as np
 from lib.analyses.labels import stats
 from lib.analyses.labels.worlds import agreement_gaps, label_wins, label_world
 from lib.planted.checks import FALSE, POWER, check, generator, many, parts, seeds
-from lib.planted.worlds import make_run
+from lib.planted.worlds import from_gaps
 
 ALPHA = 0.05
 GAP = stats.GAP
@@ -177,10 +177,8 @@ def _agreement(draws: int, seed: int) -> list[dict]:
         found = []
         for one in seeds(seed, f"labels/agreement/{world}", many(draws, most)):
             gaps = agreement_gaps(np.random.default_rng(one), 1, ratio=ratio, loading=loading)[0]
-            score = np.zeros((2 * len(gaps), len(AGREEING)))
-            score[::2] = gaps
             concepts = [head.split("-")[1] for head in AGREEING]
-            run = make_run(score, heads=AGREEING, concepts=concepts)
+            run = from_gaps(gaps, heads=AGREEING, concepts=concepts)
             found.append(stats.mtmm(run, draws=1000, seed=one)["verdict"].isin(verdicts).any())
         measure = "power" if "at_least" in target else "false-positive rate"
         rows.append(check(said, f"{world}; {size}", measure, np.asarray(found), **target))

@@ -134,8 +134,7 @@ def mtmm(
     either concept has no number is left out of their row.
     """
     aligned = align(run, comparisons)
-    scores = run["score"].values.astype(float)
-    gaps = scores[aligned.better] - scores[aligned.worse]
+    gaps = aligned.gaps(run["score"].values)
     claim = claims(run)
     finite = np.isfinite(gaps)
     usable = ((gaps != 0) & finite).any(axis=0) & (claim != "")

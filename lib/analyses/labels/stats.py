@@ -304,8 +304,7 @@ class _Data:
 
     def __init__(self, run: xr.Dataset, comparisons: pd.DataFrame | None):
         aligned = align(run, comparisons)
-        scores = run["score"].values.astype(float)
-        gaps = scores[aligned.better] - scores[aligned.worse]
+        gaps = aligned.gaps(run["score"].values)
         known = np.isfinite(gaps)
         self.heads = run["head"].values.astype(str)
         self.claims = claims(run)

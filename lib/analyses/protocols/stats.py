@@ -339,8 +339,7 @@ def _part(aligned: Aligned, mask: np.ndarray) -> Aligned:
 
 
 def _cell(run: xr.Dataset, aligned: Aligned, name: str) -> _Cell:
-    score = run["score"].values.astype(float)
-    gaps = score[aligned.better] - score[aligned.worse]
+    gaps = aligned.gaps(run["score"].values)
     sign = np.sign(np.nan_to_num(gaps))
     hashes = run["prompt_hash"].values[run["item_of_response"].values[aligned.better]]
     prompts, prompt = np.unique(hashes, return_inverse=True)

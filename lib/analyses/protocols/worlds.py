@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from lib.planted.worlds import make_run
+from lib.planted.worlds import from_gaps
 
 KINDS = ("zero", "main", "interaction", "one protocol")
 
@@ -69,12 +69,10 @@ def protocol_world(
         if luck is None or not shared:
             luck = _luck(generator, prompts, per_prompt, heads, agreement)
         margin = stats.norm.ppf(rate[:, p]) + luck
-        score = np.zeros((2 * len(margin), heads))
-        score[::2] = margin
         prompt = np.repeat(np.arange(prompts), per_prompt)
         runs.append(
-            make_run(
-                score,
+            from_gaps(
+                margin,
                 prompt=prompt if shared else prompt + p * prompts,
                 name=f"file:planted-{p}",
             )

@@ -18,7 +18,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
-from lib.charts.render import Chart, inline, menu, nothing, plain, require
+from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, spanned, written
 from lib.markup import Html, escape
 from lib.stats.winrates import ALL, LONGER
 from lib.summary.scorecard.stats import CELLS, LENGTHS
@@ -154,11 +154,10 @@ def _short(names: list[str]) -> list[str]:
 _TEXTS = {
     "number": "!isValid(datum.rate) ? '' : datum.rate >= 0.995 ? '1' : "
     "slice(format(datum.rate, '.2f'), 1)",
-    "precise": "isValid(datum.rate) ? format(datum.rate, '.3f') : '–'",
-    "interval": "isValid(datum.low) ? "
-    "format(datum.low, '.3f') + ' to ' + format(datum.high, '.3f') : '–'",
+    "precise": written("rate", ".3f"),
+    "interval": spanned(".3f"),
     "p_text": "!isValid(datum.p) ? '–' : datum.p < 0.001 ? 'below 0.001' : format(datum.p, '.3f')",
-    "mde_text": "isValid(datum.mde) ? '±' + format(datum.mde, '.3f') : '–'",
+    "mde_text": written("mde", ".3f", before="±"),
     "n_text": "format(datum.n, ',')",
     "note_text": "datum.note || '–'",
     "link": "datum.page ? root + datum.page : ''",
@@ -216,23 +215,16 @@ def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevel
             head_names(gutter, _OTHER, quiet=True),
             _touch(x, _OTHER, "touch_others", _TOLD_OF_OTHERS),
         ]
-    return (
+    return frame(
         alt.layer(*layers, data=inline(drawn))
         .transform_filter("datum.part === part")
         .transform_calculate(**_TEXTS)
         .transform_calculate(words=together)
-        .transform_calculate(**places)
-        .add_params(
-            *theme.parameters(),
-            alt.param(name="root", value=""),  # set by the site
-            menu("part", "Columns", labels),
-        )
-        .properties(
-            width="container",
-            height=wide_top + row * more[0] + more[1],
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            usermeta={"narrow": {"height": narrow_top + NARROW_ROW * more[0] + more[1]}},
-        )
+        .transform_calculate(**places),
+        alt.param(name="root", value=""),  # set by the site
+        menu("part", "Columns", labels),
+        height=wide_top + row * more[0] + more[1],
+        narrow=narrow_top + NARROW_ROW * more[0] + more[1],
     )
 
 

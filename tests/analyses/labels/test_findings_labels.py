@@ -11,14 +11,12 @@ from lib.analyses.labels.worlds import agreement_gaps, label_world
 from lib.analyses.protocols import stats as protocols
 from lib.analyses.protocols import words as on_protocols
 from lib.analyses.protocols.worlds import protocol_world
-from lib.planted.worlds import make_run
+from lib.planted.worlds import from_gaps
 
 
 def run_of(gaps, heads):
-    score = np.zeros((2 * len(gaps), gaps.shape[1]))
-    score[::2] = gaps
     words = ["safety"] * len(gaps)
-    return make_run(score, heads=heads, criterion=words, subset=words, name="stimuli/planted")
+    return from_gaps(gaps, heads=heads, criterion=words, subset=words, name="stimuli/planted")
 
 
 def test_a_pair_is_told_where_it_says_more_than_the_wrong_head():

@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 from lib.analyses.labels import stats
 from lib.analyses.labels.worlds import NAMES, agreement_gaps, label_wins, label_world
 from lib.data.concepts import QUALITIES, of_head
-from lib.planted.worlds import make_run
+from lib.planted.worlds import from_gaps
 from lib.run import comparisons
 from lib.stats.permutation import holm
 
@@ -30,10 +30,8 @@ def world(rates: dict[str, dict[str, tuple[int, int]]], claims: dict[str, str] |
 
 def run_of(gaps, *, criterion, concepts=None, **given):
     gaps = np.asarray(gaps, float)
-    score = np.zeros((2 * len(gaps), gaps.shape[1]))
-    score[::2] = gaps
     given = {"name": "stimuli/planted", "subset": list(criterion)} | given
-    return make_run(score, criterion=list(criterion), concepts=concepts or None, **given)
+    return from_gaps(gaps, criterion=list(criterion), concepts=concepts or None, **given)
 
 
 def within_binomial(found: int, worlds: int, most: float) -> bool:

@@ -9,15 +9,13 @@ from scipy import stats as scipy_stats
 
 from lib.analyses.labels import multitrait
 from lib.analyses.labels.worlds import agreement_gaps
-from lib.planted.worlds import make_run
+from lib.planted.worlds import from_gaps
 
 
 def run_of(gaps, *, criterion, concepts=None, **given):
     gaps = np.asarray(gaps, float)
-    score = np.zeros((2 * len(gaps), gaps.shape[1]))
-    score[::2] = gaps
     given = {"name": "stimuli/planted", "subset": list(criterion)} | given
-    return make_run(score, criterion=list(criterion), concepts=concepts or None, **given)
+    return from_gaps(gaps, criterion=list(criterion), concepts=concepts or None, **given)
 
 
 def within_binomial(found: int, worlds: int, most: float) -> bool:

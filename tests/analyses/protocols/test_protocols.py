@@ -13,19 +13,13 @@ from statsmodels.stats.multitest import multipletests
 from lib.analyses.protocols import stats, words
 from lib.analyses.protocols.worlds import cell_logits, protocol_world
 from lib.errors import DataError
-from lib.planted.worlds import make_run
+from lib.planted.worlds import from_gaps, make_run
 
 
 def run_of(wins: dict[str, int], n: int, name: str, **given):
     """A run with the given wins of each head out of n, wins first."""
     gaps = np.column_stack([np.repeat([1.0, -1.0], [w, n - w]) for w in wins.values()])
-    return from_gaps(gaps, name, heads=list(wins), **given)
-
-
-def from_gaps(gaps, name, **given):
-    score = np.zeros((2 * len(gaps), gaps.shape[1]))
-    score[::2] = gaps
-    return make_run(score, name=name, **given)
+    return from_gaps(gaps, name=name, heads=list(wins), **given)
 
 
 def parts(runs, scale="logit", **options):
@@ -96,7 +90,7 @@ def test_runs_that_can_not_be_compared_are_refused():
 def test_broken_and_tied_heads_are_named():
     gaps = np.ones((10, 3))
     gaps[0, 1], gaps[:, 2] = np.nan, 0
-    table = stats.protocol_matrix([from_gaps(gaps, "llmbar")])
+    table = stats.protocol_matrix([from_gaps(gaps, name="llmbar")])
     assert table["note"].tolist() == ["", "scores that are not numbers", "all comparisons tie"]
     assert table["win_rate"].isna().tolist() == [False, True, False]
 
@@ -368,7 +362,7 @@ def test_repeated_comparisons_of_a_prompt_are_no_new_evidence():
     many = [
         from_gaps(
             np.repeat(run["score"].values[::2], 3, axis=0),
-            run.attrs["dataset"],
+            name=run.attrs["dataset"],
             prompt=np.repeat(np.arange(40) + 40 * p, 3),
         )
         for p, run in enumerate(once)
@@ -403,7 +397,7 @@ def test_the_same_seed_gives_the_same_table():
         [run_of({"a": 3}, 10, "llmbar"), run_of({"a": 5}, 10, "xstest")],
         [run_of({"a": 3, "b": 4}, 10, "llmbar")],
         [run_of({"a": 1, "b": 0}, 1, "llmbar"), run_of({"a": 5, "b": 2}, 10, "xstest")],
-        [from_gaps(np.zeros((0, 2)), "llmbar")],
+        [from_gaps(np.zeros((0, 2)), name="llmbar")],
     ],
     ids=["one head", "one protocol", "one prompt", "no comparison"],
 )
@@ -454,7 +448,7 @@ def test_cells_are_tested_exactly_and_corrected_together():
 
 def test_a_cell_of_ties_or_of_no_numbers_is_no_test():
     gaps = np.column_stack([np.zeros(9), np.full(9, np.nan), np.ones(9)])
-    table = stats.protocol_matrix([from_gaps(gaps, "llmbar", heads=["ties", "nan", "wins"])])
+    table = stats.protocol_matrix([from_gaps(gaps, name="llmbar", heads=["ties", "nan", "wins"])])
     table = table.set_index("head")
     assert np.isnan(table.loc["ties", "p"]) and np.isnan(table.loc["nan", "p"])
     assert table.loc["wins", "p_adjusted"] == table.loc["wins", "p"] == pytest.approx(2 / 2**9)

@@ -8,7 +8,7 @@ import pytest
 
 from lib import stats
 from lib.analyses.validity import words
-from lib.planted.worlds import make_run
+from lib.planted.worlds import from_gaps, make_run
 from lib.words import longer as beside
 
 SIZES = np.random.default_rng(0).uniform(0.99, 1.01, 1000)
@@ -53,11 +53,9 @@ def test_a_valid_head_is_named_and_nothing_is_rejected():
 
 def on_length(gaps, longer, **given) -> pd.DataFrame:
     gaps = np.asarray(gaps, float).reshape(len(longer), -1)
-    score = np.zeros((2 * len(longer), gaps.shape[1]))
-    score[::2] = gaps
-    tokens = np.full(len(score), 10)
+    tokens = np.full(2 * len(gaps), 10)
     tokens[::2] += np.asarray(longer)
-    return stats.validity(make_run(score, tokens=tokens, **given))
+    return stats.validity(from_gaps(gaps, tokens=tokens, **given))
 
 
 @pytest.mark.parametrize(("side", "name"), [(1, "longer"), (-1, "shorter")])
