@@ -230,7 +230,7 @@ def scored(folder: Path) -> None:
     built = Builder("made up")
     built.add("0", "Name a word.", ["Fair.", "No."], [(0, 1, "preference", "all")], None)
     with tempfile.TemporaryDirectory() as store:
-        run = extract(model, built.build({}), store=store, progress=False)
+        run = extract(model, built.build(), store=store, progress=False)
     assert run["score"].shape == (2, len(model.heads))
     assert np.isfinite(run["score"].values).all()
     text = json.dumps(model.card)

@@ -3,17 +3,20 @@
 A configuration, an index or a card may be of any size, depth and shape, may be a pipe that
 never ends, and may hold text that no file can be written with. What passes here is a
 regular file of bounded size, in UTF-8, nested no deeper than programs that walk it can
-follow, with whole numbers of bounded length and text that can be encoded again.
+follow, with each key once, finite numbers, whole ones of bounded length, and text that can
+be encoded again.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,26 +37,10 @@ def read_bytes(
     limit: int = LIMIT,
     remedy: str = REMEDY,
 ) -> bytes:
-    """All of a regular file.
+    """All of a regular file; links are followed.
 
-    Parameters
-    ----------
-    path
-        Of the file; links are followed.
-    what
-        What it should be, for the message.
-    error
-        The class of the error.
-    limit
-        Bytes that it may have.
-    remedy
-        What to do where it can't be used.
-
-    Raises
-    ------
-    AuditError
-        For a file that isn't there, is a folder, a pipe or a device, is larger than the
-        limit, or that the system refuses to read.
+    An ``AuditError`` of the class and with the remedy given, for ``what`` isn't there, is a
+    folder, a pipe or a device, has more than ``limit`` bytes, or can't be read.
     """
 
     def refused(found: str) -> AuditError:
@@ -89,25 +76,16 @@ def read_json(
     limit: int = LIMIT,
     remedy: str = REMEDY,
     fields: Mapping[str, Any] | None = None,
+    finite: bool = True,
 ) -> dict:
     """The object that a JSON file holds.
 
-    Parameters
-    ----------
-    path, what, error, limit, remedy
-        See ``read_bytes``.
-    fields
-        Types of its fields, see ``check_fields``.
-
-    Raises
-    ------
-    AuditError
-        As ``read_bytes``, and for what ``parse_json`` or ``check_fields`` refuses and for
-        JSON that is no object.
+    An ``AuditError`` for what ``read_bytes``, ``parse_json`` or, with the types of ``fields``,
+    ``check_fields`` refuses, and for JSON that is no object.
     """
     content = read_bytes(path, what=what, error=error, limit=limit, remedy=remedy)
     try:
-        document = parse_json(content)
+        document = parse_json(content, finite=finite)
         if not isinstance(document, dict):
             raise ValueError("JSON that is no object")
     except ValueError as reason:
@@ -116,25 +94,42 @@ def read_json(
     return document
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, finite: bool = True) -> Any:
     """The value of a JSON text, in UTF-8 where it is bytes.
 
     Raises
     ------
     ValueError
-        For malformed JSON or UTF-8, values nested deeper than ``DEPTH``, whole numbers of
-        more than ``DIGITS`` digits, and text with half of a surrogate pair. The message
-        says which and where.
+        For malformed JSON or UTF-8, a key that occurs twice in an object, values nested
+        deeper than ``DEPTH``, whole numbers of more than ``DIGITS`` digits, text with half
+        of a surrogate pair, and, unless ``finite`` is false, NaN, infinities and numbers
+        beyond the range of a float. The message says which and where.
     """
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
-        value = json.loads(text, parse_int=_whole)
+        value = _DOCUMENTS.decode(text)
     except RecursionError:
         raise ValueError(f"values nested more than {DEPTH} deep") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as reason:
         raise ValueError(f"not JSON: {reason}") from None
-    _walk(value)
+    _walk(value, finite)
     return value
+
+
+def decode(text: str) -> Any:
+    """The value of one row of a JSON text, whose numbers and texts readers of rows check.
+
+    Raises
+    ------
+    ValueError
+        For malformed JSON (a ``JSONDecodeError``, which has the place), a key that occurs
+        twice in an object, an integer with more digits than Python reads, or values nested
+        too deeply; the message says which.
+    """
+    try:
+        return ROWS.decode(text)
+    except RecursionError:
+        raise ValueError("values nested too deeply") from None
 
 
 def check_fields(
@@ -147,17 +142,8 @@ def check_fields(
 ) -> None:
     """Raise the error for a field of another type, and name it; absent fields pass.
 
-    Parameters
-    ----------
-    document
-        As parsed.
-    fields
-        The type of each field as an annotation (``dict[str, str]``, ``int | None``).
-        Nothing is converted: ``"512"`` is no ``int``, and neither is ``True``.
-    what
-        The document, for the message.
-    error, remedy
-        The class of the error, and what to do.
+    Types are annotations (``dict[str, str]``, ``int | None``). Nothing is converted: ``"512"``
+    is no ``int``, and neither is ``True``.
     """
     for name, kind in fields.items():
         if name in document:
@@ -211,14 +197,31 @@ def shown(value) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"
 
 
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that occurs more than once."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _object(pairs: list[tuple]) -> dict:
+    held = dict(pairs)
+    if len(held) < len(pairs):
+        raise ValueError(f"the key {first_repeated(key for key, _ in pairs)!r} more than once")
+    return held
+
+
 def _whole(digits: str) -> int:
     if len(digits) > DIGITS:
         raise ValueError(f"a whole number of {len(digits):,} digits")
     return int(digits)
 
 
-def _walk(value) -> None:
-    """Raise a ``ValueError`` for what is nested too deeply, and for text that can't be encoded."""
+# Made once: one costs as much as a row.
+ROWS = json.JSONDecoder(object_pairs_hook=_object)
+_DOCUMENTS = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole)
+
+
+def _walk(value, finite: bool) -> None:
+    """Raise a ``ValueError`` for what is nested too deeply, and for what can't be written again."""
     level = [("", value)]
     for _ in range(DEPTH + 1):
         below = []
@@ -231,6 +234,8 @@ def _walk(value) -> None:
                 below += [(name, each) for each in held]
             elif isinstance(held, str):
                 _encodable(held, name)
+            elif finite and isinstance(held, float) and not math.isfinite(held):
+                raise ValueError(f"a number that isn't finite ({held}) in {name[:SHOWN]!a}")
         if not below:
             return
         level = below

@@ -12,7 +12,11 @@ from lib import documents
 from lib.errors import AuditError, DataError, ModelError
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
@@ -51,6 +55,10 @@ def test_whatever_is_given_parses_or_is_a_value_error(content):
         ('{"a": ' + "9" * 5000 + "}", "a whole number of 5,000 digits"),
         ('{"a": {"b": ["\\ud800"]}}', "half of a surrogate pair in 'b'"),
         ('{"a": {"\\udfff": 1}}', "half of a surrogate pair in '.udfff'"),
+        ('{"a": [1, NaN]}', r"isn't finite \(nan\) in 'a'"),
+        ('{"a": {"b": -Infinity}}', r"isn't finite \(-inf\) in 'b'"),
+        ('{"a": 1e999}', r"isn't finite \(inf\) in 'a'"),
+        ('{"a": {"b": 1, "b": 2}}', "the key 'b' more than once"),
     ],
 )
 def test_a_document_that_would_bite_later_is_refused(tmp_path, content, says):
@@ -65,6 +73,10 @@ def test_depth_digits_and_pairs_within_the_limits_pass(tmp_path):
     assert read(tmp_path, deep)["a"]
     assert read(tmp_path, '{"a": ' + "9" * 100 + "}")["a"] == 10**100 - 1
     assert read(tmp_path, '{"a": "\\ud83d\\ude42"}')["a"] == "🙂"
+
+
+def test_infinity_passes_where_a_format_has_it(tmp_path):
+    assert read(tmp_path, '{"a": [0, Infinity]}', finite=False)["a"] == [0, float("inf")]
 
 
 @pytest.mark.parametrize(

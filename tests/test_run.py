@@ -41,14 +41,14 @@ SECRET = "zebra-crossing"  # in every text, so that a run with text in it is fou
 
 def made_up(n: int = 6) -> Items:
     """Items of two and three responses; items 0 and 1 have the same prompt."""
-    builder = Builder("made-up")
+    builder = Builder("made-up", {"licence": "MIT", "origin": "this test"})
     for i in range(n):
         responses = [f"{SECRET} yes {i}", f"{SECRET} no, not at all"] + [f"{SECRET} well"] * (i % 2)
         pairs = [(i % 2, 1 - i % 2, "helpful", "odd" if i % 2 else "even")]
         pairs += [(0, 2, "safe", "odd")] * (i % 2)
         builder.add(f"part/{i}", f"{SECRET} question {max(i, 1)}?", responses, pairs)
     builder.drop("empty", 3)
-    return builder.build({"licence": "MIT", "origin": "this test"})
+    return builder.build()
 
 
 @pytest.fixture(scope="module")

@@ -38,13 +38,15 @@ from lib.data import (
     ultrafeedback,
     xstest,
 )
-from lib.data.items import Items, prompt_hash
+from lib.data.items import Builder, Items, in_chunks, prompt_hash
 from lib.errors import DataError, unknown
 
 __all__ = ["NAMES", "SETS", "Items", "load_items", "prompt_hash", "stream_items"]
 
-# Each module has ``load(name, part, *, split, source)``, ``PARTS`` and ``ABOUT``; a part may
-# be left out where ``WHOLE`` is true. Adding a set is one entry here.
+# Each module has ``items(builder, part, split, source)``, which yields what the builder takes,
+# ``PARTS``, ``SPLITS`` and ``ABOUT``; a part may be left out where ``WHOLE`` is true. Some have
+# ``LARGE`` (it may not fit in memory), ``ALIASES`` of splits, or ``finish(items, part)``.
+# Adding a set is one entry here.
 SETS = {
     "hh-rlhf": hh_rlhf,
     "reward-bench": reward_bench,
@@ -100,7 +102,6 @@ def load_items(
     DataError
         For an unknown name, a source that lacks the files, or rows that can't be used.
     """
-    source = None if source in (None, "") else str(source)
     return _load(name, split, source, ties).take(limit, order, seed)
 
 
@@ -125,24 +126,33 @@ def stream_items(
     """
     if size < 1:
         raise DataError("a size of 1 or more", str(size), "Give a whole number.")
-    source = None if source in (None, "") else str(source)
+    family = name.partition("/")[0]
+    if name.startswith("file:") or (ties == "drop" and getattr(SETS.get(family), "LARGE", False)):
+        yield from in_chunks(*_open(name, split, source, ties), size)
+        return
+    items = _load(name, split, source, ties)
+    for start in range(0, len(items), size):
+        piece = items.select(np.arange(start, min(start + size, len(items))))
+        # What was dropped while the set was read counts once.
+        yield replace(piece, dropped={}) if start else piece
+
+
+def _load(name: str, split: str, source: str | Path | None, ties: str) -> Items:
+    builder, steps = _open(name, split, source, ties)
+    for _ in steps:
+        pass
     family, _, part = name.partition("/")
-    if name.startswith("file:"):
-        yield from file.stream(name, name.removeprefix("file:"), size, ties)
-    elif ties == "drop" and name in NAMES and hasattr(SETS[family], "stream"):
-        stream = SETS[family].stream
-        yield from stream(name, part or None, size=size, split=split, source=source)
-    else:
-        items = _load(name, split, source, ties)
-        for start in range(0, len(items), size):
-            piece = items.select(np.arange(start, min(start + size, len(items))))
-            # What was dropped while the set was read counts once.
-            yield replace(piece, dropped={}) if start else piece
+    finish = getattr(SETS.get(family), "finish", None)
+    return finish(builder.build(), part or None) if finish else builder.build()
 
 
-def _load(name: str, split: str, source: str | None, ties: str = "drop") -> Items:
+def _open(
+    name: str, split: str, source: str | Path | None, ties: str
+) -> tuple[Builder, Iterator[None]]:
+    """A builder for a set, and the steps in which the set's rows come to it."""
     if name.startswith("file:"):
-        return file.load(name, name.removeprefix("file:"), ties)
+        builder = Builder(name)
+        return builder, file.steps(builder, name.removeprefix("file:"), ties)
     if name not in NAMES:
         raise unknown("dataset", name, NAMES, DataError)
     if ties != "drop":
@@ -152,4 +162,11 @@ def _load(name: str, split: str, source: str | None, ties: str = "drop") -> Item
             "Only the ties of a file can be kept: published sets count them as their authors do.",
         )
     family, _, part = name.partition("/")
-    return SETS[family].load(name, part or None, split=split, source=source)
+    module = SETS[family]
+    split = getattr(module, "ALIASES", {}).get(split, split)
+    if module.SPLITS and split not in module.SPLITS:
+        raise unknown(f"split of {family}", split, module.SPLITS, DataError)
+    builder = Builder(name, dict(module.ABOUT))
+    source = None if source in (None, "") else str(source)
+    found = module.items(builder, part or None, split, source)
+    return builder, map(builder.take, found)

@@ -6,16 +6,18 @@ number; all answers to a question are one item, wherever their rows stand. There
 comparisons.
 
 ``30k`` and ``330k`` are two releases that overlap, not halves, so one must be named. Train
-and test share nearly all of their questions: hold out by prompt (``lib.training.split``).
+and test share nearly all of their questions: hold out by prompt (``lib.training.split``). A
+source folder holds ``round0/30k/train.jsonl.gz`` and so on (``round0/`` may be left out).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from lib.data import sources
-from lib.data.items import Builder, Items
-from lib.errors import DataError, unknown
+from lib.data.items import Builder, Found
+from lib.data.rows import check_texts
+from lib.errors import DataError
 
 REPOSITORY = "PKU-Alignment/BeaverTails"
 REVISION = "8401fe609d288129cc684a9b3be6a93e41cfe678"
@@ -34,69 +36,38 @@ ABOUT = {
 _SAFE = {"true": 1.0, "1": 1.0, "false": 0.0, "0": 0.0}
 
 
-def load(name: str, part: str, *, split: str = "test", source: str | None = None) -> Items:
-    """Items of one release; no comparisons.
-
-    Parameters
-    ----------
-    name
-        The dataset's full name, kept on the items.
-    part
-        ``"30k"`` or ``"330k"``.
-    split
-        ``"train"`` or ``"test"``.
-    source
-        A folder with ``round0/30k/train.jsonl.gz`` and so on (``round0/`` may be left out);
-        the hub when ``None``.
-
-    Raises
-    ------
-    DataError
-        For an unknown split, a file that the source lacks, or rows without the set's
-        columns.
-    """
-    if split not in SPLITS:
-        raise unknown("split of beavertails", split, SPLITS, DataError)
-    if source is None:
-        rows = sources.from_hub(REPOSITORY, revision=REVISION, split=f"{part}_{split}")
-    else:
-        path = sources.require(source, f"round0/{part}/{split}", f"{part}/{split}")
-        rows = sources.read_rows(path)
-    builder = Builder(name)
-    questions = judgements(builder, rows, f"beavertails/{part}")
+def items(builder: Builder, part: str, split: str, source: str | None) -> Iterator[Found]:
+    """Questions of one release, with all answers to each."""
+    hub = {"repository": REPOSITORY, "revision": REVISION, "split": f"{part}_{split}"}
+    rows = sources.rows(source, f"round0/{part}/{split}", f"{part}/{split}", **hub)
+    questions: dict[str, dict[str, list[float]]] = {}
+    for number, row in enumerate(rows):
+        found = _judgement(row, number, f"beavertails/{part}")
+        if isinstance(found, str):
+            yield found
+        else:
+            question, answer, safe = found
+            questions.setdefault(question, {}).setdefault(answer, []).append(safe)
     for number, (question, answers) in enumerate(questions.items()):
         ratings = [
             {"is_safe": sum(given) / len(given), COUNT: float(len(given))}
             for given in answers.values()
         ]
-        builder.add(f"{part}/{split}/{number}", question, list(answers), [], ratings)
-    return builder.build(ABOUT)
+        yield f"{part}/{split}/{number}", question, list(answers), [], ratings
 
 
-def judgements(
-    builder: Builder, rows: Iterable[dict], where: str
-) -> dict[str, dict[str, list[float]]]:
-    """Judgements (1 safe, 0 not) by question and answer, in the order of first occurrence.
-
-    Raises
-    ------
-    DataError
-        For a row without prompt, response or a true or false ``is_safe``.
-    """
-    found: dict[str, dict[str, list[float]]] = {}
-    for number, row in enumerate(rows):
-        safe = _SAFE.get(str(row.get("is_safe")).lower())
-        if safe is None or "prompt" not in row or "response" not in row:
-            raise DataError(
-                f"columns prompt, response and is_safe (true or false) in {where}",
-                f"row {number} with {', '.join(sorted(row))}, is_safe {row.get('is_safe')!r}",
-                "Check that the file is BeaverTails' own.",
-            )
-        if not (row["prompt"] or "").strip():
-            builder.drop("empty prompt")
-        elif not (row["response"] or "").strip():
-            builder.drop("empty response")
-        else:
-            answers = found.setdefault(row["prompt"], {})
-            answers.setdefault(row["response"], []).append(safe)
-    return found
+def _judgement(row: dict, number: int, where: str) -> tuple[str, str, float] | str:
+    """Question, answer and judgement (1 safe, 0 not) of a row, or the reason to drop it."""
+    safe = _SAFE.get(str(row.get("is_safe")).lower())
+    if safe is None or not row.keys() >= {"prompt", "response"}:
+        raise DataError(
+            f"columns prompt, response and is_safe (true or false) in {where}",
+            f"row {number} with {', '.join(sorted(row))}, is_safe {row.get('is_safe')!r}",
+            "Check that the file is BeaverTails' own.",
+        )
+    texts = {column: row[column] or "" for column in ("prompt", "response")}
+    check_texts(texts, tuple(texts), number, where, "BeaverTails'")
+    for column, text in texts.items():
+        if not text.strip():
+            return f"empty {column}"
+    return *texts.values(), safe

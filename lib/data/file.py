@@ -40,8 +40,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lib.data import layouts, sources
-from lib.data.items import Builder, Items, in_chunks
+from lib.data.items import Builder
 from lib.data.layouts import encodable, missing
+from lib.documents import decode
 from lib.errors import DataError, ParameterError
 
 ALL, UNLABELLED = "all", "unlabelled"  # subset of rows that name none
@@ -59,8 +60,10 @@ READ = {"prompt", "chosen", "rejected", "subset", "criterion", *SAYS_MORE}
 IN_JSON = ("prompt", "chosen", "rejected", "ratings", "messages", "completion")
 
 
-def load(name: str, path: str | Path, ties: str = "drop") -> Items:
-    """Items of the file; ``ties`` are dropped (``"drop"``) or kept (``"keep"``).
+def steps(builder: Builder, path: str | Path, ties: str) -> Iterator[None]:
+    """Each step adds a row of the file to the builder, or drops it; ``ties`` as ``load_items``.
+
+    Rows of one response each are read whole before their items are added.
 
     Raises
     ------
@@ -69,26 +72,12 @@ def load(name: str, path: str | Path, ties: str = "drop") -> Items:
     ParameterError
         For another word for ``ties``.
     """
-    builder, about = Builder(name), _about(path, ties)
-    for _ in _steps(builder, path, about, ties):
-        pass
-    return builder.build(about)
-
-
-def stream(name: str, path: str | Path, size: int, ties: str = "drop") -> Iterator[Items]:
-    """The same items, at most ``size`` at a time. Rows of one response each are read whole."""
-    builder, about = Builder(name), _about(path, ties)
-    return in_chunks(builder, _steps(builder, path, about, ties), size, about)
-
-
-def _about(path: str | Path, ties: str) -> dict[str, str]:
     if ties not in ("drop", "keep"):
         raise ParameterError("ties 'drop' or 'keep'", repr(ties), "Choose one of the two.")
-    about = {"origin": f"the file {Path(path).name}", "licence": "the user's own"}
-    return about | ({KEPT: "kept, as items without a comparison"} if ties == "keep" else {})
-
-
-def _steps(builder: Builder, path: str | Path, about: dict, ties: str) -> Iterator[None]:
+    about = builder.about
+    about |= {"origin": f"the file {Path(path).name}", "licence": "the user's own"}
+    if ties == "keep":
+        about[KEPT] = "kept, as items without a comparison"
     if not str(path).strip():
         raise DataError("a path after 'file:'", "none", "Name the dataset file:PATH.")
     file = encodable(Path(path).name, "name", "a file")
@@ -283,7 +272,7 @@ def _cell(column: str, text):
     if column not in IN_JSON or not text:
         return text or None
     try:
-        value = sources.parse_json(text)
+        value = decode(text)
     except ValueError:
         return text
     kinds = (Mapping, str) if column in ("chosen", "rejected") else Mapping

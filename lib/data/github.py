@@ -12,10 +12,24 @@ import urllib.parse
 from pathlib import Path
 
 from lib import atomic, hub, paths
+from lib.data import sources
 from lib.errors import DataError
 
 HOST = "https://raw.githubusercontent.com"
 TIMEOUT = 60  # seconds
+
+
+def find(
+    source: str | None, *stems: str, pin: tuple[str, ...], required: bool = True
+) -> Path | None:
+    """A file under one of the stems of a source folder; without one, what is pinned.
+
+    ``pin`` has the arguments of ``fetch``. A file that a folder lacks is a ``DataError`` where
+    it is required.
+    """
+    if source is None:
+        return fetch(*pin)
+    return (sources.require if required else sources.find)(source, *stems)
 
 
 def fetch(repository: str, revision: str, path: str, sha256: str = "") -> Path:

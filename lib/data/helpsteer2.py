@@ -15,6 +15,10 @@ TYPE B (``type_b``)
 Multi-turn prompts are published as one string, the first user turn unmarked and the others
 behind ``<extra_id_1>Assistant`` or ``<extra_id_1>User`` on a line of its own. The two rows
 of a prompt are neighbours, which is checked; a prompt text that occurs twice is two items.
+
+A part leaves out, and counts, items without such a comparison; the whole set keeps every item
+(a head can be trained on its ratings). No cap is applied: ``type_b`` has one. A source folder
+holds ``train.jsonl.gz`` and ``validation.jsonl.gz``.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ import numpy as np
 import pandas as pd
 
 from lib.data import sources
-from lib.data.items import Builder, Items
+from lib.data.items import Builder, Found, Items
+from lib.data.rows import check_texts
 from lib.errors import DataError, unknown
 
 REPOSITORY = "nvidia/HelpSteer2"
@@ -36,6 +41,7 @@ REVISION = "990b2711a36180dd19d9c94b8627844866f8982a"
 PARTS = ("type-a", "type-b")
 WHOLE = True
 SPLITS = ("train", "validation")
+ALIASES = {"test": "validation"}  # the set has no test split
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
 TARGET_GAP = 2
 OTHER_GAP = 1
@@ -145,50 +151,16 @@ def type_b(
     return _frame(out)
 
 
-def load(name: str, part: str | None, *, split: str = "test", source: str | None = None) -> Items:
-    """Items with both types of comparisons, or with one and only the items that have it.
+def items(builder: Builder, part: str | None, split: str, source: str | None) -> Iterator[Found]:
+    """Prompts with two rated responses; ``finish`` compares them."""
+    hub = {"repository": REPOSITORY, "revision": REVISION, "split": split}
+    rows = sources.rows(source, split, **hub)
+    for number, pair in enumerate(_neighbours(rows, split)):
+        yield _item(pair, number, split)
 
-    Parameters
-    ----------
-    name
-        The dataset's full name, kept on the items.
-    part
-        ``"type-a"`` or ``"type-b"``: items without such a comparison are left out and
-        counted. ``None`` for both, with every item kept (a head can be trained on its
-        ratings). No cap is applied; call ``type_b`` for one.
-    split
-        ``"train"`` or ``"validation"``; ``"test"`` means the latter, since the set has no
-        test split.
-    source
-        A folder with ``train.jsonl.gz`` and ``validation.jsonl.gz``; the hub when ``None``.
 
-    Raises
-    ------
-    DataError
-        For an unknown split, a file that the source lacks, rows of a prompt that are not
-        neighbours, or a rating that is not a whole number from 0 to 4.
-    """
-    split = "validation" if split == "test" else split
-    if split not in SPLITS:
-        raise unknown("split of helpsteer2", split, SPLITS, DataError)
-    if source is None:
-        rows = sources.from_hub(REPOSITORY, revision=REVISION, split=split)
-    else:
-        rows = sources.read_rows(sources.require(source, split))
-    builder = Builder(name)
-    for number, (first, second) in enumerate(_neighbours(rows, split)):
-        texts = [first["response"], second["response"]]
-        turns = parse_prompt(first["prompt"])
-        if isinstance(turns, str):
-            builder.drop(turns)
-        elif not all(text.strip() for text in texts):
-            builder.drop("empty response")
-        elif texts[0] == texts[1]:
-            builder.drop("identical responses")
-        else:
-            ratings = [_ratings(row, 2 * number + k) for k, row in enumerate((first, second))]
-            builder.add(f"{split}/{number}", turns, texts, [], ratings)
-    items = builder.build(ABOUT)
+def finish(items: Items, part: str | None) -> Items:
+    """Items with both types of comparisons, or with one and only the items that have it."""
     kinds = {"type-a": type_a, "type-b": type_b}
     found = [kinds[kind](items.responses) for kind in ([part] if part else PARTS)]
     items = replace(items, comparisons=pd.concat(found, ignore_index=True))
@@ -208,8 +180,8 @@ def _neighbours(rows: Iterable[dict], split: str) -> Iterator[tuple[dict, dict]]
     rows = iter(rows)
     for number, first in enumerate(rows):
         second = next(rows, None)
-        for row in (first, second):
-            absent = [c for c in ("prompt", "response", *ATTRIBUTES) if c not in (row or first)]
+        for row in (first, second or first):
+            absent = [c for c in ("prompt", "response", *ATTRIBUTES) if c not in row]
             if absent:
                 raise DataError(
                     f"columns prompt, response and {', '.join(ATTRIBUTES)} in {split}",
@@ -225,8 +197,22 @@ def _neighbours(rows: Iterable[dict], split: str) -> Iterator[tuple[dict, dict]]
         yield first, second
 
 
+def _item(pair: tuple[dict, dict], number: int, split: str) -> Found:
+    for place, row in enumerate(pair, 2 * number):
+        check_texts(row, ("prompt", "response"), place, f"{split} of helpsteer2", "HelpSteer2's")
+    texts = [row["response"] for row in pair]
+    turns = parse_prompt(pair[0]["prompt"])
+    if isinstance(turns, str):
+        return turns
+    if not all(text.strip() for text in texts):
+        return "empty response"
+    if texts[0] == texts[1]:
+        return "identical responses"
+    ratings = [_ratings(row, place) for place, row in enumerate(pair, 2 * number)]
+    return f"{split}/{number}", turns, texts, [], ratings
+
+
 def _ratings(row: dict, number: int) -> dict[str, float]:
-    ratings = {}
     for attribute in ATTRIBUTES:
         if str(row[attribute]).removesuffix(".0") not in ("0", "1", "2", "3", "4"):
             raise DataError(
@@ -234,5 +220,4 @@ def _ratings(row: dict, number: int) -> dict[str, float]:
                 f"{row[attribute]!r} in row {number}",
                 "Mend or remove the prompt's two rows.",
             )
-        ratings[attribute] = float(row[attribute])
-    return ratings
+    return {attribute: float(row[attribute]) for attribute in ATTRIBUTES}

@@ -20,6 +20,7 @@ from lib.errors import DataError
 
 Turn = Mapping[str, str]
 Prompt = Sequence[Turn]
+Found = tuple | str  # what a loader makes of a row: arguments of ``Builder.add``, or why not
 
 RESERVED = ("item", "slot", "text", "row")
 """Names no rating may have: columns of responses, and of tables made from them."""
@@ -162,14 +163,10 @@ class Items:
 
 
 class Builder:
-    """Collects parsed rows of a dataset and turns them into ``Items``.
+    """Collects a dataset's items, and what it leaves out, and turns them into ``Items``."""
 
-    Loaders call ``add`` for each item and ``drop`` for each row they leave out, and
-    ``build`` at the end.
-    """
-
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, name: str, about: dict[str, str] | None = None):
+        self.name, self.about = name, {} if about is None else about
         self._prompts: list[tuple] = []
         self._responses: list[tuple] = []
         self._ratings: list[Mapping[str, float]] = []
@@ -185,7 +182,7 @@ class Builder:
         comparisons: Iterable[tuple[int, int, str, str]],
         ratings: Sequence[Mapping[str, float]] | None = None,
     ) -> None:
-        """Add one item.
+        """Add one item; a ``DataError`` for a rating named as in ``RESERVED``.
 
         Parameters
         ----------
@@ -199,11 +196,6 @@ class Builder:
             ``(better slot, worse slot, criterion, subset)`` rows.
         ratings
             For each response, its ratings by attribute.
-
-        Raises
-        ------
-        DataError
-            When a rating has the name of a column that is taken (``RESERVED``).
         """
         taken = ratings and [name for name in RESERVED if any(name in each for each in ratings)]
         if taken:
@@ -231,23 +223,24 @@ class Builder:
         """Count rows left out for a reason."""
         self.dropped[reason] += count
 
+    def take(self, found: Found) -> None:
+        """Add an item, or count why there is none."""
+        if isinstance(found, str):
+            self.drop(found)
+        else:
+            self.add(*found)
+
     def __len__(self) -> int:
         return len(self._prompts)
 
-    def flush(self, about: Mapping[str, str] | None = None) -> Items:
+    def flush(self) -> Items:
         """The items collected since the last flush, which are then forgotten."""
-        items = self.build(about)
-        self.__init__(self.name)
+        items = self.build()
+        self.__init__(self.name, self.about)
         return items
 
-    def build(self, about: Mapping[str, str] | None = None) -> Items:
-        """The collected ``Items``.
-
-        Raises
-        ------
-        DataError
-            When no item was kept, or two items share an id.
-        """
+    def build(self) -> Items:
+        """The collected ``Items``; a ``DataError`` when there are none, or two share an id."""
         if not self._prompts:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
             raise DataError(
@@ -277,7 +270,7 @@ class Builder:
             ),
             dropped=dict(self.dropped),
             missing=tuple(self.missing),
-            about=dict(about or {}),
+            about=dict(self.about),
         )
 
 
@@ -286,14 +279,12 @@ def _table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(columns, zip(*rows, strict=True), strict=False)), columns=columns)
 
 
-def in_chunks(
-    builder: Builder, steps: Iterable[None], size: int, about: Mapping[str, str]
-) -> Iterator[Items]:
+def in_chunks(builder: Builder, steps: Iterable[None], size: int) -> Iterator[Items]:
     """Items of a builder as its rows come in, at most ``size`` at a time.
 
-    ``steps`` adds a row to the builder, or drops it, each time it is advanced. A piece is
-    given when the next has begun or nothing follows, so that what is dropped after the last
-    row is counted with it.
+    ``steps`` adds an item to the builder, or drops it, each time it is advanced. A piece is
+    given when the next has begun or nothing follows, so that what is left out after the last
+    item is counted with it.
     """
     ready = None
     for _ in steps:
@@ -301,8 +292,9 @@ def in_chunks(
             yield ready
             ready = None
         if len(builder) == size:
-            ready = builder.flush(about)
+            ready = builder.flush()
     if len(builder):
-        ready = builder.flush(about)
+        ready = builder.flush()
     if ready is not None:
-        yield replace(ready, dropped=dict(Counter(ready.dropped) + Counter(builder.dropped)))
+        dropped = dict(Counter(ready.dropped) + Counter(builder.dropped))
+        yield replace(ready, dropped=dropped, missing=(*ready.missing, *builder.missing))

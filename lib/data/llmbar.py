@@ -6,16 +6,18 @@ ones the worse output was made to look good (``Neighbor`` answers a similar inst
 baseline is far below one half there. ``label`` says which output is better, 1 or 2.
 
 The files are the authors' at a pinned commit on GitHub: the hub's princeton-nlp/LLMBar is a
-loading script.
+loading script. A source folder holds ``Natural.json`` and so on, or is a checkout of the
+authors' repository.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 from lib.data import github, sources
-from lib.data.items import Builder, Items
-from lib.errors import DataError, unknown
+from lib.data.items import Builder, Found
+from lib.data.rows import check_columns, check_texts
+from lib.errors import DataError
 
 REPOSITORY = "princeton-nlp/LLMBar"
 REVISION = "900616bff90b6c6c8e1681f7d079250637c55992"
@@ -46,72 +48,36 @@ def published(part: str) -> str:
     return f"Dataset/LLMBar/{'' if part == 'Natural' else 'Adversarial/'}{part}/dataset"
 
 
-def load(name: str, part: str | None, *, split: str = "test", source: str | None = None) -> Items:
-    """Items of one subset, or of all the subsets that the source has.
+def items(builder: Builder, part: str | None, split: str, source: str | None) -> Iterator[Found]:
+    """Pairs of one subset, or of all that the source has."""
 
-    Parameters
-    ----------
-    name
-        The dataset's full name, kept on the items.
-    part
-        One of ``PARTS``; ``None`` for all.
-    split
-        ``"test"``: the set has no other.
-    source
-        A folder with ``Natural.json`` and so on, or a checkout of the authors' repository;
-        the pinned commit when ``None``.
+    def find(each: str, required: bool):
+        path = published(each)
+        stems = (each, path, path.removeprefix("Dataset/LLMBar/"))
+        pin = (REPOSITORY, REVISION, f"{path}.json", SHA256.get(each, ""))
+        return github.find(source, *stems, required=required, pin=pin)
 
-    Raises
-    ------
-    DataError
-        For an unknown split, a subset asked for by name that the source lacks, or a label
-        other than 1 and 2.
-    """
-    if split not in SPLITS:
-        raise unknown("split of llmbar", split, SPLITS, DataError)
-    builder = Builder(name)
-    for each in [part] if part else PARTS:
-        path = _path(each, source, required=part is not None)
-        if path is None:
-            builder.missing.append(each)
-            continue
-        _collect(builder, each, path)
-    if len(builder.missing) == len(PARTS):
-        sources.require(source, PARTS[0])
-    return builder.build(ABOUT)
+    for each, path in sources.parts(part, PARTS, find, builder):
+        for number, row in enumerate(sources.read_rows(path)):
+            yield _item(row, number, each)
 
 
-def _path(part: str, source: str | None, required: bool) -> Path | None:
-    if source is None:
-        path = f"{published(part)}.json"
-        return github.fetch(REPOSITORY, REVISION, path, SHA256.get(part, ""))
-    look = sources.require if required else sources.find
-    return look(source, part, published(part), published(part).removeprefix("Dataset/LLMBar/"))
-
-
-def _collect(builder: Builder, part: str, path: Path) -> None:
-    for number, row in enumerate(sources.read_rows(path)):
-        absent = [column for column in _COLUMNS if column not in row]
-        if absent:
-            raise DataError(
-                f"columns {', '.join(_COLUMNS)} in llmbar/{part}",
-                f"row {number} without {', '.join(absent)}",
-                "Check that the file is LLMBar's own.",
-            )
-        if str(row["label"]) not in ("1", "2"):
-            raise DataError(
-                f"a label of 1 or 2 in llmbar/{part}",
-                f"{row['label']!r} in row {number}",
-                "Mend or remove the row.",
-            )
-        outputs = [row["output_1"], row["output_2"]]
-        if not row["input"].strip():
-            builder.drop("empty prompt")
-        elif not all(output.strip() for output in outputs):
-            builder.drop("empty response")
-        elif outputs[0] == outputs[1]:
-            builder.drop("identical responses")
-        else:
-            better = int(row["label"]) - 1
-            pair = (better, 1 - better, CRITERION, part)
-            builder.add(f"{part}/{number}", row["input"], outputs, [pair])
+def _item(row: dict, number: int, part: str) -> Found:
+    where = f"llmbar/{part}"
+    check_columns(row, _COLUMNS, f"row {number}", where, "LLMBar's")
+    if str(row["label"]) not in ("1", "2"):
+        raise DataError(
+            f"a label of 1 or 2 in {where}",
+            f"{row['label']!r} in row {number}",
+            "Mend or remove the row.",
+        )
+    check_texts(row, _COLUMNS[:3], number, where, "LLMBar's")
+    outputs = [row["output_1"], row["output_2"]]
+    if not row["input"].strip():
+        return "empty prompt"
+    if not all(output.strip() for output in outputs):
+        return "empty response"
+    if outputs[0] == outputs[1]:
+        return "identical responses"
+    better = int(row["label"]) - 1
+    return f"{part}/{number}", row["input"], outputs, [(better, 1 - better, CRITERION, part)]

@@ -12,24 +12,26 @@ are (47 of 1,140 lists in chat and safety). A pair that ties is a loss there: it
 strict ``>``.
 
 The files come from the authors' repository on GitHub at a pinned commit: for the hub's copy,
-one file with a ``domain`` column, no revision could be pinned. A folder may hold either.
+one file with a ``domain`` column, no revision could be pinned. A source folder holds
+``chat_filtered.json`` and its like or ``total_dataset.json``, directly or under ``data``. The
+hub calls these rows "train"; they are for evaluation only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 
 from lib.data import github, sources
-from lib.data.items import Builder, Items
-from lib.data.reward_bench import field, prompt, text, texts
-from lib.errors import DataError, unknown
+from lib.data.items import Builder, Found
+from lib.data.rows import BENCHMARK, Row, crossed, is_blank, labelled
+from lib.errors import DataError
 
 SET = "rm-bench"
 REPOSITORY = "THU-KEG/RM-Bench"
 REVISION = "73c52d7b27b361621361ec959ac6c0eb9bb7a689"
 STYLES = ("concise", "detailed plain", "detailed markdown")
 # Items of each domain: 1,327 in all.
-COUNTS: Mapping[str, int] = {
+COUNTS = {
     "chat": 129,
     "code": 228,
     "math": 529,
@@ -39,7 +41,6 @@ COUNTS: Mapping[str, int] = {
 PARTS = tuple(COUNTS)
 WHOLE = True
 SPLITS = ("test",)
-TOTAL = ("total_dataset", "data/total_dataset")
 ABOUT = {
     "licence": "ODC-BY",
     "origin": f"github.com/{REPOSITORY} at {REVISION[:8]}, or its files in a folder",
@@ -49,117 +50,52 @@ ABOUT = {
 }
 
 
-def load(name: str, part: str | None, *, split: str = "test", source: str | None = None) -> Items:
-    """Items of one domain, or of all that the source has.
-
-    Parameters
-    ----------
-    name
-        The dataset's full name, kept on the items.
-    part
-        A domain, one of ``PARTS``; ``None`` for all.
-    split
-        ``"test"``. The hub calls these rows "train"; they are for evaluation only.
-    source
-        A folder with ``chat_filtered.json`` and its like, or with ``total_dataset.json``,
-        either directly or under ``data``; the pinned commit when ``None``.
-
-    Returns
-    -------
-    Items
-        Domains that the source lacks are in ``missing``. Items with an empty prompt or
-        response are in ``dropped``.
-
-    Raises
-    ------
-    DataError
-        For an unknown split, a missing file, a row without the columns or without three
-        responses on each side, or a domain asked for by name that the source lacks.
-    """
-    if split not in SPLITS:
-        raise unknown(f"split of {SET}", split, SPLITS, DataError)
+def items(builder: Builder, part: str | None, split: str, source: str | None) -> Iterator[Found]:
+    """Items of one domain, or of all that the source has."""
     wanted = [part] if part else list(PARTS)
-    builder = Builder(name)
-    seen: set[str] = set()
+    asked = ("domain", part, part) if part else None
+    files = _files(wanted, source)
     lists = identical = 0
-    for file_domain, rows in _files(wanted, source):
-        for number, row in enumerate(rows):
-            domain = file_domain or text(field(row, "domain", number, SET), "domain", number, SET)
-            if domain not in COUNTS:
-                raise unknown(f"domain of {SET}", domain, PARTS, DataError)
-            if domain not in wanted:
-                continue
-            seen.add(domain)
-            sides = _sides(row, number, domain)
-            if _collect(builder, row, number, domain, *sides):
-                lists += 2
-                identical += sum(len(set(side)) < len(side) for side in sides)
-    builder.missing = [domain for domain in wanted if domain not in seen]
-    if part and not seen:
-        raise DataError(
-            f"rows of domain {part!r} in {SET}",
-            "rows of other domains only",
-            f"Leave '/{part}' out of the name, or check the source.",
-        )
+    for domain, row in labelled(builder, files, "domain", COUNTS, wanted, SET, asked):
+        sides = row.texts("chosen"), row.texts("rejected")
+        found = _item(row, domain, *sides)
+        if not isinstance(found, str):
+            lists += 2
+            identical += sum(len(set(side)) < len(side) for side in sides)
+        yield found
     note = f"{identical} of {lists} lists of three hold one text under two styles"
-    return builder.build({**ABOUT, "identical styles": note})
+    builder.about["identical styles"] = note
 
 
-def _files(wanted: list[str], source: str | None) -> list[tuple[str | None, Iterable[dict]]]:
-    """Domain (``None`` when the rows tell it) and rows of each file."""
-    if source is None:
-        names = {domain: f"data/{domain}_filtered.json" for domain in wanted}
-        return [
-            (domain, sources.read_rows(github.fetch(REPOSITORY, REVISION, name)))
-            for domain, name in names.items()
-        ]
-    total = sources.find(source, *TOTAL)
+def _files(wanted: list[str], source: str | None) -> list[tuple[str, Iterable[dict]]]:
+    """Domain (empty where the rows tell it) and rows of each file."""
+    total = sources.find(source, "total_dataset", "data/total_dataset") if source else None
     if total:
-        return [(None, sources.read_rows(total))]
-    stems = {domain: (f"{domain}_filtered", f"data/{domain}_filtered") for domain in wanted}
-    paths = {domain: sources.find(source, *names) for domain, names in stems.items()}
+        return [("", sources.read_rows(total))]
+
+    def find(domain: str, required: bool):
+        stem = f"{domain}_filtered"
+        pin = (REPOSITORY, REVISION, f"data/{stem}.json")
+        return github.find(source, stem, f"data/{stem}", required=required, pin=pin)
+
+    paths = {domain: find(domain, required=False) for domain in wanted}
     if not any(paths.values()):
-        sources.require(source, *stems[wanted[0]])
+        find(wanted[0], required=True)
     return [(domain, sources.read_rows(path)) for domain, path in paths.items() if path]
 
 
-def _sides(row: Mapping, number: int, domain: str) -> tuple[list[str], list[str]]:
-    where = f"{SET}, domain {domain}"
-    sides = tuple(
-        texts(field(row, column, number, where), column, number, where)
-        for column in ("chosen", "rejected")
-    )
-    if {len(side) for side in sides} != {len(STYLES)}:
+def _item(row: Row, domain: str, chosen: list[str], rejected: list[str]) -> Found:
+    styles = len(STYLES)
+    if not len(chosen) == len(rejected) == styles:
         raise DataError(
-            f"{len(STYLES)} chosen and {len(STYLES)} rejected responses in row {number} of {where}",
-            " and ".join(str(len(side)) for side in sides),
-            "Check that the file is the benchmark's own.",
+            f"{styles} chosen and {styles} rejected responses in row {row.number} of {row.where}",
+            f"{len(chosen)} and {len(rejected)}",
+            BENCHMARK,
         )
-    return sides
-
-
-def _collect(
-    builder: Builder,
-    row: Mapping,
-    number: int,
-    domain: str,
-    chosen: list[str],
-    rejected: list[str],
-) -> bool:
-    where = f"{SET}, domain {domain}"
-    turns = prompt(field(row, "prompt", number, where), number, where)
-    if not any(turn["content"].strip() for turn in turns):
-        builder.drop("empty prompt")
-        return False
-    if not all(each.strip() for each in chosen + rejected):
-        builder.drop("an empty response")
-        return False
-    criterion = domain.partition("-")[0]
-    pairs = [
-        (better, len(STYLES) + worse, criterion, domain)
-        for better in range(len(STYLES))
-        for worse in range(len(STYLES))
-    ]
-    identity = field(row, "id", number, where)
-    builder.add(f"{domain}/{identity}", turns, chosen + rejected, pairs)
-    return True
+    turns, responses = row.prompt(), chosen + rejected
+    if is_blank(turns):
+        return "empty prompt"
+    if not all(each.strip() for each in responses):
+        return "an empty response"
+    pairs = crossed(styles, styles, domain.partition("-")[0], domain)
+    return f"{domain}/{row.field('id')}", turns, responses, pairs

@@ -11,12 +11,14 @@ import lzma
 import re
 import sys
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from lib import hub
+from lib.data.items import Builder
+from lib.documents import ROWS, decode, first_repeated
 from lib.errors import DataError, readable, unreadable
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -57,6 +59,38 @@ def require(source: str | Path, *stems: str) -> Path:
             "Check the path given as 'source', or leave it out to load from the hub.",
         )
     return path
+
+
+def rows(
+    source: str | None, *stems: str, required: bool = True, repository: str, **options: str
+) -> Iterator[dict] | None:
+    """Rows of a file under one of the stems of a source folder; without one, of the hub.
+
+    ``options`` are those of ``from_hub``. A file that a folder lacks is a ``DataError`` where
+    it is required.
+    """
+    if source is None:
+        return from_hub(repository, **options)
+    path = require(source, *stems) if required else find(source, *stems)
+    return read_rows(path) if path else None
+
+
+def parts(
+    part: str | None, names: Sequence[str], find: Callable, builder: Builder
+) -> Iterator[tuple[str, Any]]:
+    """Each part and what ``find(part, required)`` has of it.
+
+    One that is asked for by name is required; without a name, parts that there aren't are
+    missing, and that all are is a ``DataError``.
+    """
+    for each in [part] if part else names:
+        found = find(each, required=part is not None)
+        if found is None:
+            builder.missing.append(each)
+        else:
+            yield each, found
+    if len(builder.missing) == len(names):
+        find(names[0], required=True)
 
 
 def read_rows(path: str | Path) -> Iterator[dict]:
@@ -117,39 +151,9 @@ def read_rows(path: str | Path) -> Iterator[dict]:
         raise unreadable("file", path, error) from None
 
 
-def parse_json(text: str):
-    """The value of a JSON text.
-
-    Raises
-    ------
-    ValueError
-        For malformed JSON (a ``JSONDecodeError``, which has the place), a key that occurs
-        twice in an object, an integer with more digits than Python reads, or values nested
-        too deeply; the message says which.
-    """
-    try:
-        return _DECODER.decode(text)
-    except RecursionError:
-        raise ValueError("values nested too deeply") from None
-
-
-def _object(pairs: list[tuple]) -> dict:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise ValueError(f"the key {_first_repeated(key for key, _ in pairs)!r} more than once")
-    return row
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_object)  # made once: it costs as much as a row
-
-
-def _first_repeated(names: Iterable[str]) -> str | None:
-    return next((name for name, count in Counter(names).items() if count > 1), None)
-
-
 def _distinct(columns: list[str], path: Path) -> None:
     # Columns without a name, as spreadsheets leave behind, are nobody's.
-    repeated = _first_repeated(filter(None, columns))
+    repeated = first_repeated(filter(None, columns))
     if repeated is not None:
         raise DataError(
             f"distinct columns in {path}",
@@ -162,7 +166,7 @@ def _is_lines(stream: io.TextIOBase) -> bool:
     """Is the first line an object by itself, with more behind it? The stream is rewound."""
     first = stream.readline()
     try:
-        alone = first.startswith("{") and isinstance(parse_json(first), dict)
+        alone = first.startswith("{") and isinstance(decode(first), dict)
     except ValueError:
         alone = False
     more = alone and any(line.strip() for line in stream)
@@ -239,7 +243,7 @@ def _json_lines(stream: io.TextIOBase, path: Path) -> Iterator[dict]:
         if not line.strip():
             continue
         try:
-            row = parse_json(line)
+            row = decode(line)
         except ValueError as error:
             raise DataError(
                 f"one JSON object on each line of {path}",
@@ -260,7 +264,7 @@ def _json_lines(stream: io.TextIOBase, path: Path) -> Iterator[dict]:
 
 def _json_array(text: str, path: Path) -> list[dict]:
     try:
-        rows = parse_json(text)
+        rows = decode(text)
     except ValueError as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else _unreadable(text)
         raise DataError(
@@ -293,7 +297,7 @@ def _unreadable(text: str) -> int:
     while True:
         position = start.match(text, position).end()
         try:
-            _, position = _DECODER.raw_decode(text, position)
+            _, position = ROWS.raw_decode(text, position)
         except (ValueError, RecursionError):
             return text.count("\n", 0, position) + 1
 

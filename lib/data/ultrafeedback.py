@@ -10,18 +10,19 @@ comparisons: the labels are a model's, not people's.
 An overall score of 10 beside ratings of 2 or less on average is left out and counted: early
 releases turned the critic's 1 into a 10. The pinned revision is the one said to mend that.
 ``truthful_qa`` and ``false_qa`` hold the whole of those benchmarks. Models answered under a
-system prompt of their own, which is not part of the item.
+system prompt of their own, which is not part of the item. A source folder holds ``flan.jsonl``
+and so on.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from lib.data import sources
-from lib.data.items import Builder, Items
-from lib.errors import DataError, unknown
+from lib.data.items import Builder, Found
+from lib.errors import DataError
 
 REPOSITORY = "openbmb/UltraFeedback"
 REVISION = "40b436560ca83a8dba36114c22ab3c66e43f6d5e"
@@ -80,74 +81,43 @@ def aggregate(judgements: list[dict[str, float]]) -> dict[str, float]:
     return {**out, COUNT: float(len(judgements))}
 
 
-def load(name: str, part: str | None, *, split: str = "train", source: str | None = None) -> Items:
-    """Items of one source of prompts, or of all that the folder has; no comparisons.
+def items(builder: Builder, part: str | None, split: str, source: str | None) -> Iterator[Found]:
+    """Items of one source of prompts, or of all that the folder has."""
 
-    Parameters
-    ----------
-    name
-        The dataset's full name, kept on the items.
-    part
-        One of ``PARTS``; ``None`` for all.
-    split
-        ``"train"``: the set has no other.
-    source
-        A folder with ``flan.jsonl`` and so on; the hub when ``None``.
+    def find(each: str, required: bool):
+        hub = {"repository": REPOSITORY, "revision": REVISION, "split": split}
+        return sources.rows(source, each, required=required, **hub, data_files=f"{each}.jsonl")
 
-    Raises
-    ------
-    DataError
-        For an unknown split, a part asked for by name that the source lacks, or rows
-        without the set's columns.
-    """
-    if split not in SPLITS:
-        raise unknown("split of ultrafeedback", split, SPLITS, DataError)
-    builder = Builder(name)
-    for each in [part] if part else PARTS:
-        rows = _rows(each, source, required=part is not None)
-        if rows is None:
-            builder.missing.append(each)
-            continue
-        _collect(builder, each, rows)
-    if len(builder.missing) == len(PARTS):
-        sources.require(source, PARTS[0])
-    return builder.build(ABOUT)
+    for each, rows in sources.parts(part, PARTS, find, builder):
+        for number, row in enumerate(rows):
+            yield from _item(row, number, each)
 
 
-def _rows(part: str, source: str | None, required: bool) -> Iterable[dict] | None:
-    if source is None:
-        return sources.from_hub(
-            REPOSITORY, revision=REVISION, split="train", data_files=f"{part}.jsonl"
-        )
-    path = sources.require(source, part) if required else sources.find(source, part)
-    return sources.read_rows(path) if path else None
-
-
-def _collect(builder: Builder, part: str, rows: Iterable[dict]) -> None:
-    for number, row in enumerate(rows):
-        try:
-            prompt, completions = row["instruction"], row["completions"]
-            texts = [completion["response"] for completion in completions]
-        except (KeyError, TypeError):
-            raise DataError(
-                f"columns 'instruction' and 'completions' (a list) in ultrafeedback/{part}",
-                f"row {number} without them",
-                "Check that the file is UltraFeedback's own.",
-            ) from None
-        if not prompt.strip():
-            builder.drop("empty prompt")
-            continue
-        judgements: dict[str, list[dict[str, float]]] = {}
-        for text, completion in zip(texts, completions, strict=True):
-            if not (text or "").strip():
-                builder.drop("empty response")
-                continue
-            ratings, reasons = parse_completion(completion)
+def _item(row: dict, number: int, part: str) -> Iterator[Found]:
+    """Reasons to leave ratings or responses out, then the item or the reason for none."""
+    try:
+        prompt, completions = row["instruction"], row["completions"]
+        texts = [completion["response"] or "" for completion in completions]
+        empty = [not text.strip() for text in (prompt, *texts)]
+        parsed = [parse_completion(completion) for completion in completions]
+    except (AttributeError, KeyError, TypeError):
+        raise DataError(
+            f"columns 'instruction' and 'completions' (a list) in ultrafeedback/{part}",
+            f"row {number} without them",
+            "Check that the file is UltraFeedback's own.",
+        ) from None
+    if empty.pop(0):
+        yield "empty prompt"
+        return
+    judgements: dict[str, list[dict[str, float]]] = {}
+    for text, nothing, (ratings, reasons) in zip(texts, empty, parsed, strict=True):
+        if nothing:
+            yield "empty response"
+        else:
             judgements.setdefault(text, []).append(ratings)
-            for reason in reasons:
-                builder.drop(reason)
-        if not any(ratings for given in judgements.values() for ratings in given):
-            builder.drop("no rated response")
-            continue
+            yield from reasons
+    if any(ratings for given in judgements.values() for ratings in given):
         rated = [aggregate(given) for given in judgements.values()]
-        builder.add(f"{part}/{number}", prompt, list(judgements), [], rated)
+        yield f"{part}/{number}", prompt, list(judgements), [], rated
+    else:
+        yield "no rated response"

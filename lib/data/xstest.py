@@ -10,6 +10,10 @@ is a prompt with at least one labelled completion, so that a head can be trained
 ``N``; the one prompt whose wording changed since (195) is shown as the models saw it. Most
 comparisons are on safe prompts (143 of the 149 between GPT-4 and Llama-2 with its original
 system prompt), so the set says more about needless refusals than about harm.
+
+A source folder holds ``xstest_prompts.csv`` and completions of at least one model
+(``gpt4.csv``, ``gpt4_gpteval.csv`` or the authors' names), or is a checkout of the authors'
+repository.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from itertools import combinations
 from pathlib import Path
 
 from lib.data import github, sources
-from lib.data.items import Builder, Items
-from lib.errors import DataError, unknown
+from lib.data.items import Builder, Found
+from lib.data.rows import check_columns
+from lib.errors import DataError
 
 REPOSITORY = "paul-rottger/xstest"
 REVISION = "d7bb5bd738c1fcbc36edd83d5e7d1b71a3e2d84d"
@@ -42,73 +47,42 @@ ABOUT = {
 _PROMPTS = "xstest_prompts"
 
 
-def load(name: str, part: None = None, *, split: str = "test", source: str | None = None) -> Items:
-    """Items of all prompts with a labelled completion; ``missing`` names absent models.
-
-    Parameters
-    ----------
-    name
-        The dataset's full name, kept on the items.
-    part
-        ``None``: the set has no parts.
-    split
-        ``"test"``: the set has no other.
-    source
-        A folder with ``xstest_prompts.csv`` and completions of at least one model
-        (``gpt4.csv``, ``gpt4_gpteval.csv`` or the authors' names), or a checkout of the
-        authors' repository; the pinned commit when ``None``.
-
-    Raises
-    ------
-    DataError
-        For an unknown split, a source without prompts or completions, a prompt that is
-        neither safe nor unsafe, or completions made for another version of the prompts.
-    """
-    if split not in SPLITS:
-        raise unknown("split of xstest", split, SPLITS, DataError)
-    builder = Builder(name)
-    prompts = _prompts(source)
+def items(builder: Builder, part: None, split: str, source: str | None) -> Iterator[Found]:
+    """Prompts with a labelled completion; models without completions are missing."""
+    prompts = _prompts(github.find(source, _PROMPTS, pin=(REPOSITORY, REVISION, f"{_PROMPTS}.csv")))
     answers: dict[str, dict[str, float]] = {number: {} for number in prompts}
     wording: dict[str, str] = {}
-    for model in MODELS:
-        path = _completions(model, source)
-        if path is None:
-            builder.missing.append(model)
-            continue
-        for number, prompt, text, refusal in _labelled(builder, path, prompts):
+
+    def find(model: str, required: bool):
+        stems = _stems(model)
+        pin = (REPOSITORY, REVISION, f"{stems[0]}.csv")
+        return github.find(source, *stems, required=required, pin=pin)
+
+    for _, path in sources.parts(None, MODELS, find, builder):
+        for row in sources.read_rows(path):
+            found = _completion(row, prompts, path.name)
+            if isinstance(found, str):
+                yield found
+                continue
+            number, prompt, text, refusal = found
             if prompt != wording.setdefault(number, prompt):
-                builder.drop("prompts differ")
+                yield "prompts differ"
             elif text in answers[number]:
-                builder.drop("repeated completion")
+                yield "repeated completion"
             else:
                 answers[number][text] = refusal
-    if len(builder.missing) == len(MODELS):
-        sources.require(source, *_stems(MODELS[0]))
     for number, given in answers.items():
-        if not given:
-            builder.drop("no labelled completion")
-            continue
-        refusal = list(given.values())
-        builder.add(
-            number,
-            wording[number],
-            list(given),
-            compare(refusal, prompts[number]["label"]),
-            [{"refusal": value} for value in refusal],
-        )
-    return builder.build(ABOUT)
+        if given:
+            refusal = list(given.values())
+            pairs = compare(refusal, prompts[number]["label"])
+            ratings = [{"refusal": value} for value in refusal]
+            yield number, wording[number], list(given), pairs, ratings
+        else:
+            yield "no labelled completion"
 
 
 def compare(refusal: list[float], label: str) -> list[tuple[int, int, str, str]]:
-    """``(better, worse, criterion, subset)`` of each two completions that differ.
-
-    Parameters
-    ----------
-    refusal
-        0 for compliance, ½ for partial and 1 for full refusal, one a completion.
-    label
-        ``"safe"`` or ``"unsafe"``: whether the prompt should be answered.
-    """
+    """Comparisons of each two completions that differ, given how far each refuses (0, ½, 1)."""
     out = []
     for first, second in combinations(range(len(refusal)), 2):
         if refusal[first] == refusal[second]:
@@ -128,21 +102,11 @@ def _stems(model: str) -> tuple[str, ...]:
     )
 
 
-def _completions(model: str, source: str | None) -> Path | None:
-    if source is None:
-        return github.fetch(REPOSITORY, REVISION, f"{_stems(model)[0]}.csv")
-    return sources.find(source, *_stems(model))
-
-
-def _prompts(source: str | None) -> dict[str, dict]:
+def _prompts(path: Path) -> dict[str, dict]:
     """Rows of the prompts' file by their number, in order."""
-    if source is None:
-        path = github.fetch(REPOSITORY, REVISION, f"{_PROMPTS}.csv")
-    else:
-        path = sources.require(source, _PROMPTS)
     prompts = {}
     for row in sources.read_rows(path):
-        _check(row, ("id", "type", "label"), path)
+        _check(row, ("id", "type", "label"), path.name)
         if row["label"] not in SUBSETS:
             raise DataError(
                 f"label safe or unsafe in {path.name}",
@@ -153,36 +117,28 @@ def _prompts(source: str | None) -> dict[str, dict]:
     return prompts
 
 
-def _labelled(
-    builder: Builder, path: Path, prompts: dict[str, dict]
-) -> Iterator[tuple[str, str, str, float]]:
-    """``(prompt number, prompt, completion, refusal)`` of the usable rows."""
-    for row in sources.read_rows(path):
-        _check(row, ("id", "type", "prompt", "completion", "final_label"), path)
-        number = str(row["id"]).removeprefix("v2-")
-        if number not in prompts:
-            builder.drop("no such prompt")
-        elif row["type"] != prompts[number]["type"]:
-            raise DataError(
-                f"completions of the same version as {_PROMPTS}.csv",
-                f"{row['id']} is of type {row['type']!r} in {path.name}, "
-                f"{prompts[number]['type']!r} among the prompts",
-                "Take both files from one release.",
-            )
-        elif row["final_label"] not in REFUSAL:
-            builder.drop("no human label")
-        elif not row["completion"].strip():
-            builder.drop("empty response")
-        else:
-            refusal = REFUSAL[row["final_label"]]
-            yield number, row["prompt"].strip(), row["completion"].strip(), refusal
-
-
-def _check(row: dict, columns: tuple[str, ...], path: Path) -> None:
-    absent = [column for column in columns if row.get(column) is None]
-    if absent:
+def _completion(
+    row: dict, prompts: dict[str, dict], file: str
+) -> tuple[str, str, str, float] | str:
+    """Prompt number, prompt, completion and refusal of a row, or the reason to drop it."""
+    _check(row, ("id", "type", "prompt", "completion", "final_label"), file)
+    number = str(row["id"]).removeprefix("v2-")
+    if number not in prompts:
+        return "no such prompt"
+    if row["type"] != prompts[number]["type"]:
         raise DataError(
-            f"columns {', '.join(columns)} in {path.name}",
-            f"a row without {', '.join(absent)}",
-            "Check that the file is XSTest's own.",
+            f"completions of the same version as {_PROMPTS}.csv",
+            f"{row['id']} is of type {row['type']!r} in {file}, "
+            f"{prompts[number]['type']!r} among the prompts",
+            "Take both files from one release.",
         )
+    if row["final_label"] not in REFUSAL:
+        return "no human label"
+    if not row["completion"].strip():
+        return "empty response"
+    return number, row["prompt"].strip(), row["completion"].strip(), REFUSAL[row["final_label"]]
+
+
+def _check(row: dict, columns: tuple[str, ...], file: str) -> None:
+    held = [column for column, value in row.items() if value is not None]
+    check_columns(held, columns, "a row", file, "XSTest's")

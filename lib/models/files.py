@@ -98,8 +98,9 @@ def local(name: str) -> Path | None:
 def read(folder: Path, file: str, name: str) -> dict:
     """A JSON file of a checkpoint; a ``ModelError`` names a field of a wrong type."""
     kind = FIELDS[INDEX] if file.endswith(".index.json") else FIELDS.get(file, {})
+    # Configurations of state-space models hold Infinity (time_step_limit).
     return documents.read_json(
-        folder / file, what=f"{file} of {name}", error=ModelError, fields=kind
+        folder / file, what=f"{file} of {name}", error=ModelError, fields=kind, finite=False
     )
 
 

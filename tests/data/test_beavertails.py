@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from lib.data import beavertails
+from lib.data import beavertails, load_items
 from lib.errors import DataError
 
 
@@ -39,7 +39,7 @@ ROWS = [
 
 def test_rows_of_a_question_are_one_item_and_repeated_judgements_one_response(tmp_path):
     write(tmp_path / "round0" / "30k" / "test.jsonl.gz", ROWS)
-    items = beavertails.load("beavertails/30k", "30k", source=str(tmp_path))
+    items = load_items("beavertails/30k", source=tmp_path)
     assert list(items.prompts["item"]) == ["30k/test/0", "30k/test/1"]
     assert items.responses["text"].tolist() == ["one", "three", "two", "one"]
     # safe in two judgements of three, then one judgement each
@@ -51,18 +51,18 @@ def test_rows_of_a_question_are_one_item_and_repeated_judgements_one_response(tm
 
 def test_release_and_split_choose_the_file(tmp_path):
     write(tmp_path / "330k" / "train.jsonl.gz", ROWS[:1])
-    assert len(beavertails.load("b", "330k", split="train", source=str(tmp_path))) == 1
+    assert len(load_items("beavertails/330k", split="train", source=tmp_path)) == 1
     with pytest.raises(DataError, match=r"round0/330k/test"):
-        beavertails.load("b", "330k", split="test", source=str(tmp_path))
+        load_items("beavertails/330k", split="test", source=tmp_path)
     with pytest.raises(DataError, match="Known: test, train"):
-        beavertails.load("b", "330k", split="330k_train", source=str(tmp_path))
+        load_items("beavertails/330k", split="330k_train", source=tmp_path)
 
 
 def test_empty_texts_are_counted_by_reason(tmp_path):
     rows = [*ROWS, row("Made up: A?", " ", True), row("", "text", True)]
     rows.append(row("Made up: C?", "", True))
     write(tmp_path / "30k" / "test.jsonl.gz", rows)
-    items = beavertails.load("b", "30k", source=str(tmp_path))
+    items = load_items("beavertails/30k", source=tmp_path)
     assert items.dropped == {"empty response": 2, "empty prompt": 1}
     assert len(items) == 2
 
@@ -71,19 +71,19 @@ def test_empty_texts_are_counted_by_reason(tmp_path):
 def test_a_judgement_neither_true_nor_false_is_an_error(tmp_path, is_safe):
     write(tmp_path / "30k" / "test.jsonl.gz", [*ROWS, row("Made up: A?", "one", is_safe)])
     with pytest.raises(DataError, match="row 6"):
-        beavertails.load("b", "30k", source=str(tmp_path))
+        load_items("beavertails/30k", source=tmp_path)
 
 
 def test_a_missing_column_is_an_error(tmp_path):
     write(tmp_path / "30k" / "test.jsonl.gz", [{"prompt": "Made up", "is_safe": True}])
     with pytest.raises(DataError, match="row 0 with is_safe, prompt"):
-        beavertails.load("b", "30k", source=str(tmp_path))
+        load_items("beavertails/30k", source=tmp_path)
 
 
 def test_judgements_read_as_text_or_numbers_count_alike(tmp_path):
     rows = [row("Made up: A?", "one", value) for value in ("True", "false", 1, 0, True)]
     write(tmp_path / "30k" / "test.jsonl.gz", rows)
-    items = beavertails.load("b", "30k", source=str(tmp_path))
+    items = load_items("beavertails/30k", source=tmp_path)
     assert items.responses["is_safe"].tolist() == [pytest.approx(3 / 5)]
 
 
@@ -95,6 +95,6 @@ def test_without_a_source_the_pinned_revision_of_the_hub_is_asked_for(monkeypatc
         return iter(ROWS)
 
     monkeypatch.setattr(beavertails.sources, "from_hub", from_hub)
-    assert len(beavertails.load("beavertails/30k", "30k", split="train")) == 2
+    assert len(load_items("beavertails/30k", split="train")) == 2
     options = {"revision": beavertails.REVISION, "split": "30k_train"}
     assert asked == [("PKU-Alignment/BeaverTails", options)]

@@ -57,7 +57,7 @@ def test_every_set_has_a_row():
 
 @pytest.mark.parametrize("part", stimuli.PARTS)
 def test_every_stimulus_has_its_own_concept(part):
-    found = stimuli.load(f"stimuli/{part}", part).comparisons["criterion"].unique()
+    found = load_items(f"stimuli/{part}").comparisons["criterion"].unique()
     assert len(found)
     for criterion in found:
         concept = concepts.of_comparison(f"stimuli/{part}", criterion, criterion)

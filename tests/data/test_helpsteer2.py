@@ -8,7 +8,7 @@ import json
 import pandas as pd
 import pytest
 
-from lib.data import helpsteer2
+from lib.data import helpsteer2, load_items
 from lib.errors import DataError
 
 MADE_UP = "Made up for the tests"
@@ -67,15 +67,15 @@ TYPE_B = [
 
 
 def test_whole_set_keeps_every_prompt_and_both_types(source):
-    items = helpsteer2.load("helpsteer2", None, source=source)
+    items = load_items("helpsteer2", source=source)
     assert len(items) == 4
     assert pairs(items) == TYPE_A + TYPE_B
     assert items.dropped == {}
 
 
 def test_a_part_keeps_only_the_items_it_compares_and_counts_the_rest(source):
-    a = helpsteer2.load("helpsteer2/type-a", "type-a", source=source)
-    b = helpsteer2.load("helpsteer2/type-b", "type-b", source=source)
+    a = load_items("helpsteer2/type-a", source=source)
+    b = load_items("helpsteer2/type-b", source=source)
     assert (pairs(a), pairs(b)) == (TYPE_A, TYPE_B)
     assert a.dropped == {"no type-a comparison": 1}
     assert b.dropped == {"no type-b comparison": 2}
@@ -83,24 +83,24 @@ def test_a_part_keeps_only_the_items_it_compares_and_counts_the_rest(source):
 
 
 def test_ratings_are_columns_of_the_responses(source):
-    items = helpsteer2.load("helpsteer2", None, source=source)
+    items = load_items("helpsteer2", source=source)
     assert list(items.responses.columns[3:]) == list(helpsteer2.ATTRIBUTES)
     assert items.responses.loc[3, list(helpsteer2.ATTRIBUTES)].tolist() == [3, 3, 4, 1, 3]
 
 
 def test_a_prompt_text_that_occurs_twice_is_two_items_with_one_hash(source):
-    prompts = helpsteer2.load("helpsteer2", None, source=source).prompts
+    prompts = load_items("helpsteer2", source=source).prompts
     assert list(prompts["item"]) == [f"validation/{n}" for n in range(4)]
     assert prompts["prompt_hash"][1] == prompts["prompt_hash"][3]
     assert prompts["prompt_hash"].nunique() == 3
 
 
 def test_test_split_means_validation_and_others_are_unknown(source, tmp_path):
-    assert len(helpsteer2.load("helpsteer2", None, split="test", source=source)) == 4
+    assert len(load_items("helpsteer2", split="test", source=source)) == 4
     with pytest.raises(DataError, match=r"train\.jsonl|train "):
-        helpsteer2.load("helpsteer2", None, split="train", source=source)
+        load_items("helpsteer2", split="train", source=source)
     with pytest.raises(DataError, match="Known: train, validation"):
-        helpsteer2.load("helpsteer2", None, split="dev", source=source)
+        load_items("helpsteer2", split="dev", source=source)
 
 
 def test_markers_become_turns():
@@ -129,7 +129,7 @@ def test_a_prompt_without_markers_is_one_turn_unchanged():
 def test_prompts_that_do_not_parse_are_dropped_by_reason(tmp_path, prompt, reason):
     assert helpsteer2.parse_prompt(prompt) == reason
     bad = [{**each, "prompt": prompt} for each in ROWS[:2]]
-    items = helpsteer2.load("helpsteer2", None, source=write(tmp_path, bad + ROWS[2:4]))
+    items = load_items("helpsteer2", source=write(tmp_path, bad + ROWS[2:4]))
     assert (len(items), items.dropped) == (1, {reason: 1})
 
 
@@ -137,7 +137,7 @@ def test_empty_and_identical_responses_are_dropped_by_reason(tmp_path):
     same = [row("same", "text", (4, 4, 4, 4, 4)), row("same", "text", (0, 0, 0, 0, 0))]
     empty = [row("empty", " ", (4, 4, 4, 4, 4)), row("empty", "text", (0, 0, 0, 0, 0))]
     source = write(tmp_path, [*same, *empty, *ROWS[:2]])
-    items = helpsteer2.load("helpsteer2", None, source=source)
+    items = load_items("helpsteer2", source=source)
     assert items.dropped == {"identical responses": 1, "empty response": 1}
 
 
@@ -145,20 +145,20 @@ def test_empty_and_identical_responses_are_dropped_by_reason(tmp_path):
 def test_rows_of_a_prompt_must_be_neighbours(tmp_path, order):
     source = write(tmp_path, [ROWS[index] for index in order])
     with pytest.raises(DataError, match="side by side"):
-        helpsteer2.load("helpsteer2", None, source=source)
+        load_items("helpsteer2", source=source)
 
 
 @pytest.mark.parametrize("rating", [5, -1, 2.5, None, "good"])
 def test_a_rating_off_the_scale_is_an_error_that_names_the_row(tmp_path, rating):
     rows = [*ROWS[:3], {**ROWS[3], "coherence": rating}]
     with pytest.raises(DataError, match=r"coherence rating .* in row 3"):
-        helpsteer2.load("helpsteer2", None, source=write(tmp_path, rows))
+        load_items("helpsteer2", source=write(tmp_path, rows))
 
 
 def test_a_missing_column_is_an_error(tmp_path):
     rows = [{key: value for key, value in each.items() if key != "verbosity"} for each in ROWS]
     with pytest.raises(DataError, match="without verbosity"):
-        helpsteer2.load("helpsteer2", None, source=write(tmp_path, rows))
+        load_items("helpsteer2", source=write(tmp_path, rows))
 
 
 def responses(*ratings: tuple[int, ...], per_item: int = 2) -> pd.DataFrame:
@@ -219,7 +219,7 @@ def test_a_cap_that_is_negative_or_of_unknown_kind_is_an_error(many):
 
 
 def test_nothing_to_compare_is_an_empty_table_that_can_be_sampled(tmp_path):
-    items = helpsteer2.load("helpsteer2", None, source=write(tmp_path, ROWS[4:6] * 2))
+    items = load_items("helpsteer2", source=write(tmp_path, ROWS[4:6] * 2))
     assert items.comparisons.empty
     assert items.comparisons["better"].dtype == int
     assert len(items.take(1)) == 1
@@ -233,6 +233,6 @@ def test_without_a_source_the_pinned_revision_of_the_hub_is_asked_for(monkeypatc
         return iter(ROWS)
 
     monkeypatch.setattr(helpsteer2.sources, "from_hub", from_hub)
-    assert len(helpsteer2.load("helpsteer2", None, split="train")) == 4
+    assert len(load_items("helpsteer2", split="train")) == 4
     options = {"revision": helpsteer2.REVISION, "split": "train"}
     assert asked == [("nvidia/HelpSteer2", options)]

@@ -17,14 +17,14 @@ from lib.errors import DataError
 
 def three_items() -> Items:
     """Items a, b, c with 2, 3 and 2 responses; b has two comparisons."""
-    builder = Builder("made-up")
+    builder = Builder("made-up", {"licence": "MIT"})
     builder.add("a", "one?", ["a0", "a1"], [(0, 1, "helpful", "easy")])
     builder.add(
         "b", "two?", ["b0", "b1", "b2"], [(2, 0, "helpful", "hard"), (1, 0, "safe", "hard")]
     )
     builder.add("c", "three?", ["c0", "c1"], [(1, 0, "helpful", "easy")])
     builder.drop("empty", 4)
-    return builder.build({"licence": "MIT"})
+    return builder.build()
 
 
 def texts(items: Items) -> list[tuple[str, str]]:

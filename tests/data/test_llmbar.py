@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lib.data import llmbar
+from lib.data import llmbar, load_items
 from lib.errors import DataError
 
 # Made up for the tests, in the published schema.
@@ -21,7 +21,7 @@ def write(folder, rows, stem="Natural"):
 
 
 def test_the_authors_files_have_their_published_sizes(shared_data):
-    items = llmbar.load("llmbar", None, source=str(shared_data / "llmbar"))
+    items = load_items("llmbar", source=shared_data / "llmbar")
     assert items.comparisons["subset"].value_counts().to_dict() == {
         "Natural": 100,
         "Neighbor": 134,
@@ -33,7 +33,7 @@ def test_the_authors_files_have_their_published_sizes(shared_data):
 
 
 def test_the_longer_output_is_rarely_the_better_one_in_neighbor(shared_data):
-    items = llmbar.load("llmbar/Neighbor", "Neighbor", source=str(shared_data / "llmbar"))
+    items = load_items("llmbar/Neighbor", source=shared_data / "llmbar")
     size = items.responses["text"].str.len().to_numpy()
     longer = size[items.comparisons["better"]] > size[items.comparisons["worse"]]
     assert longer.sum() == 16  # of 134, counted on the raw file
@@ -42,7 +42,7 @@ def test_the_longer_output_is_rarely_the_better_one_in_neighbor(shared_data):
 
 def test_label_says_which_output_is_better(tmp_path):
     rows = [ROW, {**ROW, "label": 1}]
-    items = llmbar.load("llmbar", None, source=write(tmp_path, rows))
+    items = load_items("llmbar", source=write(tmp_path, rows))
     text = items.responses["text"]
     assert [text[row] for row in items.comparisons["better"]] == ["Yes.", "No."]
     assert [text[row] for row in items.comparisons["worse"]] == ["No.", "Yes."]
@@ -54,29 +54,29 @@ def test_label_says_which_output_is_better(tmp_path):
 def test_another_label_is_an_error_that_names_the_row(tmp_path, label):
     source = write(tmp_path, [ROW, {**ROW, "label": label}])
     with pytest.raises(DataError, match=r"label of 1 or 2 .* in row 1"):
-        llmbar.load("llmbar", None, source=source)
+        load_items("llmbar", source=source)
 
 
 def test_absent_subsets_are_listed_and_an_error_when_named(tmp_path):
     source = write(tmp_path, [ROW], "Manual")
-    items = llmbar.load("llmbar", None, source=source)
+    items = load_items("llmbar", source=source)
     assert items.missing == ("Natural", "Neighbor", "GPTInst", "GPTOut")
     with pytest.raises(DataError, match="GPTInst"):
-        llmbar.load("llmbar/GPTInst", "GPTInst", source=source)
+        load_items("llmbar/GPTInst", source=source)
 
 
 def test_a_folder_without_any_subset_is_an_error(tmp_path):
     with pytest.raises(DataError, match="Natural"):
-        llmbar.load("llmbar", None, source=str(tmp_path))
+        load_items("llmbar", source=tmp_path)
     with pytest.raises(DataError, match="no folder"):
-        llmbar.load("llmbar", None, source=str(tmp_path / "absent"))
+        load_items("llmbar", source=tmp_path / "absent")
 
 
 @pytest.mark.parametrize("root", ["Dataset/LLMBar/", ""])
 def test_a_checkout_of_the_authors_repository_is_a_source(tmp_path, root):
     write(tmp_path, [ROW], f"{root}Natural/dataset")
     source = write(tmp_path, [ROW, ROW], f"{root}Adversarial/GPTInst/dataset")
-    items = llmbar.load("llmbar", None, source=source)
+    items = load_items("llmbar", source=source)
     assert items.comparisons["subset"].value_counts().to_dict() == {"GPTInst": 2, "Natural": 1}
 
 
@@ -87,7 +87,7 @@ def test_unusable_rows_are_counted_by_reason(tmp_path):
         {**ROW, "output_1": ""},
         {**ROW, "output_1": "Yes."},
     ]
-    items = llmbar.load("llmbar", None, source=write(tmp_path, rows))
+    items = load_items("llmbar", source=write(tmp_path, rows))
     assert items.dropped == {
         "empty prompt": 1,
         "empty response": 1,
@@ -97,20 +97,20 @@ def test_unusable_rows_are_counted_by_reason(tmp_path):
 
 def test_a_missing_column_is_an_error(tmp_path):
     with pytest.raises(DataError, match="row 0 without output_2, label"):
-        llmbar.load("llmbar", None, source=write(tmp_path, [{"input": "Made up", "output_1": "a"}]))
+        load_items("llmbar", source=write(tmp_path, [{"input": "Made up", "output_1": "a"}]))
 
 
 def test_there_is_one_split(tmp_path):
     with pytest.raises(DataError, match="Known: test"):
-        llmbar.load("llmbar", None, split="train", source=write(tmp_path, [ROW]))
+        load_items("llmbar", split="train", source=write(tmp_path, [ROW]))
 
 
 def test_without_a_source_the_pinned_file_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
     kept = tmp_path / "github" / llmbar.REPOSITORY / llmbar.REVISION
     write(kept / "Dataset" / "LLMBar" / "Adversarial" / "GPTInst", [ROW], "dataset")
-    items = llmbar.load("llmbar/GPTInst", "GPTInst")
+    items = load_items("llmbar/GPTInst")
     assert list(items.comparisons["subset"]) == ["GPTInst"]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(DataError, match=r"Natural/dataset\.json .*'source'"):
-        llmbar.load("llmbar/Natural", "Natural")
+        load_items("llmbar/Natural")

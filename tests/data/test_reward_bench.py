@@ -7,8 +7,8 @@ import json
 import pandas as pd
 import pytest
 
+from lib.data import load_items, sources
 from lib.data import reward_bench as rb
-from lib.data import sources
 from lib.errors import DataError
 
 
@@ -41,7 +41,7 @@ def folder(tmp_path):
 
 
 def load(source: str, part: str | None = None, **options):
-    return rb.load("reward-bench", part, source=source, **options)
+    return load_items(f"reward-bench/{part}" if part else "reward-bench", source=source, **options)
 
 
 def test_the_published_counts_are_2985_rows_in_23_subsets_and_four_sections():
@@ -173,7 +173,7 @@ def test_offline_the_error_names_the_dataset_and_the_source_option(monkeypatch, 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
     with pytest.raises(DataError, match=r"allenai/reward-bench .*168d848c.*'source'"):
-        rb.load("reward-bench", None)
+        load_items("reward-bench")
 
 
 def test_the_hub_is_asked_for_the_pinned_revision(monkeypatch):
@@ -184,7 +184,7 @@ def test_the_hub_is_asked_for_the_pinned_revision(monkeypatch):
         return iter(whole())
 
     monkeypatch.setattr(sources, "from_hub", from_hub)
-    assert len(rb.load("reward-bench", None)) == 46
+    assert len(load_items("reward-bench")) == 46
     assert asked == {
         "repository": "allenai/reward-bench",
         "revision": "168d848cdbbea9764fae4a544dc9ca1e6cca4931",

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from lib.data import load_items, sources
 from lib.data import reward_bench_2 as rb2
-from lib.data import sources
 from lib.errors import DataError
 
 
@@ -42,7 +42,9 @@ def folder(tmp_path):
 
 
 def load(source: str, part: str | None = None, **options):
-    return rb2.load("reward-bench-2", part, source=source, **options)
+    return load_items(
+        f"reward-bench-2/{part}" if part else "reward-bench-2", source=source, **options
+    )
 
 
 def test_the_published_counts_are_1865_items_in_six_subsets():
@@ -51,7 +53,7 @@ def test_the_published_counts_are_1865_items_in_six_subsets():
 
 
 def test_the_real_safety_file_is_450_items_of_one_in_four(shared_data):
-    items = rb2.load("reward-bench-2/safety", "safety", source=str(shared_data / rb2.SET))
+    items = load_items("reward-bench-2/safety", source=shared_data / rb2.SET)
     assert len(items) == 450
     assert len(items.responses) == 1800
     assert len(items.comparisons) == 1350
@@ -63,7 +65,7 @@ def test_the_real_safety_file_is_450_items_of_one_in_four(shared_data):
 
 
 def test_subsets_that_the_folder_lacks_are_listed(shared_data):
-    items = rb2.load("reward-bench-2", None, source=str(shared_data / rb2.SET))
+    items = load_items("reward-bench-2", source=shared_data / rb2.SET)
     assert len(items) == 450
     assert items.missing == ("Factuality", "Precise IF", "Math", "Focus", "Ties")
 
@@ -153,7 +155,7 @@ def test_the_hub_is_asked_for_the_pinned_revision(monkeypatch):
         return iter(WHOLE)
 
     monkeypatch.setattr(sources, "from_hub", from_hub)
-    assert len(rb2.load("reward-bench-2", None)) == 7
+    assert len(load_items("reward-bench-2")) == 7
     assert asked == {
         "repository": "allenai/reward-bench-2",
         "revision": "7ff08853b0d5686e79b13fda8677024f566a104a",

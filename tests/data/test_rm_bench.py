@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lib import paths
-from lib.data import github, rm_bench
+from lib.data import github, load_items, rm_bench
 from lib.errors import DataError
 
 
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 
 def load(source: str, part: str | None = None, **options):
-    return rm_bench.load("rm-bench", part, source=source, **options)
+    return load_items(f"rm-bench/{part}" if part else "rm-bench", source=source, **options)
 
 
 def test_the_published_counts_are_1327_items():
@@ -146,11 +146,11 @@ def test_without_a_source_each_domain_is_fetched_at_the_pinned_commit(monkeypatc
         return Path(folder(chat=[row()])) / "chat_filtered.json"
 
     monkeypatch.setattr(github, "fetch", fetch)
-    items = rm_bench.load("rm-bench", None)
+    items = load_items("rm-bench")
     assert asked == [f"data/{domain}_filtered.json" for domain in rm_bench.PARTS]
     assert list(items.prompts["item"]) == [f"{domain}/1" for domain in rm_bench.PARTS]
     assert items.missing == ()
-    rm_bench.load("rm-bench", "math")
+    load_items("rm-bench/math")
     assert asked[-1:] == ["data/math_filtered.json"]
     assert len(asked) == 6
 
@@ -159,4 +159,4 @@ def test_offline_the_error_names_the_file_and_the_source_option(monkeypatch, tmp
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(paths, "cache", lambda: tmp_path)
     with pytest.raises(DataError, match=r"data/chat_filtered.json .*73c52d7b.*'source'"):
-        rm_bench.load("rm-bench", "chat")
+        load_items("rm-bench/chat")

@@ -50,6 +50,19 @@ def test_real_pairs_and_what_was_dropped_add_up(shared_data, size):
     assert dropped.to_dict() == whole.dropped
 
 
+@pytest.mark.parametrize("size", [2, 3])  # with 3 pairs the last piece is full or not
+def test_parts_that_come_after_the_last_pair_are_missing_from_a_piece_too(tmp_path, size):
+    (tmp_path / "harmless-base").mkdir()
+    with open(tmp_path / "harmless-base" / "test.jsonl", "w") as stream:
+        for number in range(3):
+            turns = f"\n\nHuman: q{number}\n\nAssistant: "
+            row = {"chosen": turns + "yes", "rejected": turns + "no"}
+            stream.write(json.dumps(row) + "\n")
+    pieces = list(stream_items("hh-rlhf", size=size, source=tmp_path))
+    found = [name for piece in pieces for name in piece.missing]
+    assert found == [*load_items("hh-rlhf", source=tmp_path).missing] and len(found) == 3
+
+
 def test_memory_does_not_grow_with_the_file(tmp_path):
     peaks = []
     for rows in (2_000, 20_000):

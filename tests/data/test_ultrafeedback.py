@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from lib.data import ultrafeedback
+from lib.data import load_items, ultrafeedback
 from lib.errors import DataError
 
 
@@ -72,7 +72,7 @@ def test_ratings_are_parsed_or_said_to_be_missing_or_unreadable(value, highest, 
 def test_ratings_are_columns_and_there_are_no_comparisons(tmp_path):
     other = completion("A kind of fish.", (1, 2.0, "N/A", "3 or 4"), "N/A")
     source = write(tmp_path, [row(GOOD, other)])
-    items = ultrafeedback.load("ultrafeedback/flan", "flan", source=source)
+    items = load_items("ultrafeedback/flan", split="train", source=source)
     assert list(items.responses.columns) == [
         *("item", "slot", "text", "instruction_following", "truthfulness", "honesty"),
         *("helpfulness", "overall_score", "judgements"),
@@ -89,7 +89,7 @@ def test_one_text_of_several_models_is_one_response_with_mean_and_count(tmp_path
     repeat = completion("A wading bird.", ("3", "N/A", "1", "4"), 6)
     other = completion("A bird.", ("4", "4", "4", "4"), 7)
     source = write(tmp_path, [row(GOOD, other, repeat)])
-    items = ultrafeedback.load("ultrafeedback", None, source=source)
+    items = load_items("ultrafeedback", split="train", source=source)
     assert list(items.responses["text"]) == ["A wading bird.", "A bird."]
     # (5 + 3)/2, 4 alone, (5 + 1)/2, (4 + 4)/2, (8.5 + 6)/2, two judgements
     assert items.responses.iloc[0, 3:].tolist() == [4, 4, 3, 4, 7.25, 2]
@@ -102,7 +102,7 @@ def test_one_text_of_several_models_is_one_response_with_mean_and_count(tmp_path
 )
 def test_an_overall_ten_beside_poor_ratings_is_left_out_and_counted(tmp_path, ratings, kept):
     source = write(tmp_path, [row(completion("Bird!", ratings, 10.0))])
-    items = ultrafeedback.load("ultrafeedback", None, source=source)
+    items = load_items("ultrafeedback", split="train", source=source)
     assert items.responses["overall_score"].dropna().tolist() == ([10] if kept else [])
     expected = {} if kept else {"overall score contradicts the ratings": 1}
     assert items.dropped == expected
@@ -115,7 +115,7 @@ def test_unusable_rows_are_counted_by_reason(tmp_path):
         row(completion("Unrated.", ("N/A",) * 4, None)),
         row(),
     ]
-    items = ultrafeedback.load("ultrafeedback", None, source=write(tmp_path, rows))
+    items = load_items("ultrafeedback", split="train", source=write(tmp_path, rows))
     assert list(items.prompts["item"]) == ["flan/0"]
     assert items.dropped == {
         "empty response": 1,
@@ -127,27 +127,27 @@ def test_unusable_rows_are_counted_by_reason(tmp_path):
 
 def test_absent_parts_are_listed_and_an_error_when_named(tmp_path):
     source = write(tmp_path, [row(GOOD)], "sharegpt")
-    items = ultrafeedback.load("ultrafeedback", None, source=source)
+    items = load_items("ultrafeedback", split="train", source=source)
     assert list(items.prompts["item"]) == ["sharegpt/0"]
     assert len(items.missing) == 5
     with pytest.raises(DataError, match="flan"):
-        ultrafeedback.load("ultrafeedback/flan", "flan", source=source)
+        load_items("ultrafeedback/flan", split="train", source=source)
 
 
 def test_a_row_of_another_schema_is_an_error(tmp_path):
     rows = [row(GOOD), {"instruction": "Made up", "chosen": "a", "rejected": "b"}]
     with pytest.raises(DataError, match="row 1"):
-        ultrafeedback.load("ultrafeedback", None, source=write(tmp_path, rows))
+        load_items("ultrafeedback", split="train", source=write(tmp_path, rows))
 
 
 def test_there_is_one_split(tmp_path):
     with pytest.raises(DataError, match="Known: train"):
-        ultrafeedback.load("ultrafeedback", None, split="test", source=str(tmp_path))
+        load_items("ultrafeedback", source=tmp_path)
 
 
 def test_items_without_comparisons_can_be_sampled(tmp_path):
     rows = [row(GOOD, instruction=f"Made up: {n}?") for n in range(9)]
-    items = ultrafeedback.load("ultrafeedback", None, source=write(tmp_path, rows))
+    items = load_items("ultrafeedback", split="train", source=write(tmp_path, rows))
     sample = items.take(4, seed=1)
     assert (len(sample), len(sample.responses), len(sample.comparisons)) == (4, 4, 0)
 
@@ -160,7 +160,7 @@ def test_without_a_source_the_pinned_revision_of_the_hub_is_asked_for(monkeypatc
         return iter([row(GOOD)])
 
     monkeypatch.setattr(ultrafeedback.sources, "from_hub", from_hub)
-    assert len(ultrafeedback.load("ultrafeedback/flan", "flan")) == 1
+    assert len(load_items("ultrafeedback/flan", split="train")) == 1
     revision = ultrafeedback.REVISION
     options = {"revision": revision, "split": "train", "data_files": "flan.jsonl"}
     assert asked == [("openbmb/UltraFeedback", options)]

@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from lib.data import xstest
+from lib.data import load_items, xstest
 from lib.errors import DataError
 
 FULL, PARTIAL, REFUSED = "1_full_compliance", "3_partial_refusal", "2_full_refusal"
@@ -55,7 +55,7 @@ def pairs(items):
 
 
 def test_real_files_give_149_comparisons_and_all_450_prompts(shared_data):
-    items = xstest.load("xstest", source=str(shared_data / "xstest"))
+    items = load_items("xstest", source=shared_data / "xstest")
     # GPT-4 by Llama-2: 83 + 49 + 2 + 6 + 1 + 8 cells off the diagonal of the label table.
     assert items.comparisons["subset"].value_counts().to_dict() == {
         "should-respond": 143,
@@ -69,7 +69,7 @@ def test_real_files_give_149_comparisons_and_all_450_prompts(shared_data):
 
 
 def test_real_better_completions_comply_if_safe_and_refuse_if_not(shared_data):
-    items = xstest.load("xstest", source=str(shared_data / "xstest"))
+    items = load_items("xstest", source=shared_data / "xstest")
     refusal = items.responses["refusal"].to_numpy()
     rows = items.comparisons
     better, worse = refusal[rows["better"]], refusal[rows["worse"]]
@@ -80,7 +80,7 @@ def test_real_better_completions_comply_if_safe_and_refuse_if_not(shared_data):
 
 
 def test_the_prompt_that_was_reworded_since_is_shown_as_the_models_saw_it(shared_data):
-    items = xstest.load("xstest", source=str(shared_data / "xstest"))
+    items = load_items("xstest", source=shared_data / "xstest")
     [prompt] = items.prompts["prompt"][items.prompts["item"] == "195"]
     assert "my enemy's" in prompt[0]["content"]  # "someone's" in xstest_prompts.csv
 
@@ -88,7 +88,7 @@ def test_the_prompt_that_was_reworded_since_is_shown_as_the_models_saw_it(shared
 def test_compliance_beats_partial_beats_refusal_on_a_safe_prompt_and_the_reverse(source):
     labels = {"gpt4": FULL, "llama2orig": PARTIAL, "llama2new": REFUSED}
     rows = {m: [answer(n, f"{m} {n}", label) for n in (1, 2)] for m, label in labels.items()}
-    items = xstest.load("xstest", source=source(**rows))
+    items = load_items("xstest", source=source(**rows))
     assert pairs(items) == [
         ("gpt4 1", "llama2orig 1", "should-respond"),
         ("gpt4 1", "llama2new 1", "should-respond"),
@@ -105,7 +105,7 @@ def test_an_item_without_a_comparison_stays_for_training(source):
         "gpt4": [answer(1, "sure", FULL), answer(3, "yes", FULL)],
         "llama2orig": [answer(1, "of course", FULL)],
     }
-    items = xstest.load("xstest", source=source(**rows))
+    items = load_items("xstest", source=source(**rows))
     assert pairs(items) == []
     assert list(items.prompts["item"]) == ["1", "3"]
     assert list(items.responses["refusal"]) == [0, 0, 0]
@@ -120,7 +120,7 @@ def test_unusable_completions_are_counted_by_reason(source):
     ]
     third = [answer(1, "never", REFUSED, prompt="Made up: worded otherwise?")]
     given = source(gpt4=first, llama2orig=second, llama2new=third)
-    items = xstest.load("xstest", source=given)
+    items = load_items("xstest", source=given)
     assert items.dropped == {
         "no human label": 1,
         "empty response": 1,
@@ -134,27 +134,27 @@ def test_unusable_completions_are_counted_by_reason(source):
 def test_completions_for_another_version_of_the_prompts_are_an_error(source):
     rows = [answer(1, "sure", FULL, type="definitions")]
     with pytest.raises(DataError, match="one release"):
-        xstest.load("xstest", source=source(gpt4=rows))
+        load_items("xstest", source=source(gpt4=rows))
 
 
 def test_a_prompt_neither_safe_nor_unsafe_is_an_error(source):
     prompts = [{**PROMPTS[0], "label": "maybe"}]
     with pytest.raises(DataError, match="'maybe' at prompt 1"):
-        xstest.load("xstest", source=source(prompts, gpt4=[answer(1, "sure", FULL)]))
+        load_items("xstest", source=source(prompts, gpt4=[answer(1, "sure", FULL)]))
 
 
 def test_prompts_and_at_least_one_models_completions_are_needed(tmp_path):
     with pytest.raises(DataError, match="xstest_prompts"):
-        xstest.load("xstest", source=str(tmp_path))
+        load_items("xstest", source=tmp_path)
     write(tmp_path / "xstest_prompts.csv", PROMPTS)
     with pytest.raises(DataError, match="completions_gpt4"):
-        xstest.load("xstest", source=str(tmp_path))
+        load_items("xstest", source=tmp_path)
 
 
 def test_a_missing_column_is_an_error(source):
     rows = [{"id": "v2-1", "prompt": "Made up", "type": "homonyms", "completion": "sure"}]
     with pytest.raises(DataError, match="without final_label"):
-        xstest.load("xstest", source=source(gpt4=rows))
+        load_items("xstest", source=source(gpt4=rows))
 
 
 def test_a_checkout_of_the_authors_repository_is_a_source(tmp_path):
@@ -162,23 +162,23 @@ def test_a_checkout_of_the_authors_repository_is_a_source(tmp_path):
     folder = tmp_path / "model_completions"
     write(folder / "xstest_v2_completions_gpt4.csv", [answer(1, "sure", FULL)])
     write(folder / "xstest_v2_completions_mistralguard.csv", [answer(1, "no", REFUSED)])
-    items = xstest.load("xstest", source=str(tmp_path))
+    items = load_items("xstest", source=tmp_path)
     assert pairs(items) == [("sure", "no", "should-respond")]
 
 
 def test_there_is_one_split(source):
     with pytest.raises(DataError, match="Known: test"):
-        xstest.load("xstest", split="train", source=source(gpt4=[answer(1, "sure", FULL)]))
+        load_items("xstest", split="train", source=source(gpt4=[answer(1, "sure", FULL)]))
 
 
 def test_without_a_source_the_pinned_files_are_asked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(DataError, match=r"xstest_prompts\.csv .*'source'"):
-        xstest.load("xstest")
+        load_items("xstest")
     kept = tmp_path / "github" / xstest.REPOSITORY / xstest.REVISION
     write(kept / "xstest_prompts.csv", PROMPTS)
     for model in xstest.MODELS:
         path = kept / "model_completions" / f"xstest_v2_completions_{model}.csv"
         write(path, [answer(1, f"{model} says sure", FULL)])
-    assert len(xstest.load("xstest").responses) == 5
+    assert len(load_items("xstest").responses) == 5

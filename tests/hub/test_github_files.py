@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lib import hub as client
-from lib.data import github, llmbar
+from lib.data import github, llmbar, load_items
 from lib.errors import DataError
 
 REVISION = "0" * 40
@@ -110,7 +110,7 @@ def test_a_pinned_download_of_the_wrong_bytes_stops_llmbar(hub):
     path = f"/raw/{llmbar.REPOSITORY}/{llmbar.REVISION}/{llmbar.published('Natural')}.json"
     hub.raw[path] = b"[]"
     with pytest.raises(DataError, match=llmbar.SHA256["Natural"]):
-        llmbar.load("llmbar/Natural", "Natural")
+        load_items("llmbar/Natural")
 
 
 @pytest.mark.parametrize("part", llmbar.SHA256)

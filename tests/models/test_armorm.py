@@ -393,7 +393,7 @@ def test_extract_gives_a_run_with_gate_and_final(model, tmp_path, packing):
     for i, (prompt, responses) in enumerate(tiny.CASES):
         pairs = [(0, 1, "test", "test")] if len(responses) > 1 else []
         builder.add(f"{i}", prompt, responses, pairs)
-    run = extract(model, builder.build({}), store=tmp_path, packing=packing)
+    run = extract(model, builder.build(), store=tmp_path, packing=packing)
     assert run["gate"].dims == ("item", "head")
     total = (run["score"] * run["gate"][run["item_of_response"]].values).sum("head")
     np.testing.assert_allclose(total, run["final"], atol=1e-3)

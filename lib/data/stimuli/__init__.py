@@ -17,16 +17,18 @@ What each pair must hold constant is measured by ``lib.data.stimuli.proxies``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
 
-from lib.data.items import Builder, Items
+from lib.data.items import Builder, Found
 from lib.errors import DataError
 from lib.paths import STIMULI
 
 PARTS = ("controlled", "holistic", "probes")
 WHOLE = False
+SPLITS = ()  # any: there is nothing to choose
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same documents, ten times as fast
 ABOUT = {
     "licence": "MIT",
@@ -65,16 +67,10 @@ def read(path: Path) -> dict:
     return document
 
 
-def load(name: str, part: str, **_) -> Items:
-    """Items of a set; criterion and subset are the concept of each pair."""
-    builder = Builder(name)
+def items(builder: Builder, part: str, split: str, source: str | None) -> Iterator[Found]:
+    """Pairs of a set; criterion and subset are the concept of each."""
     for stem, document in documents(part).items():
         concept = document["concept"]
         for number, pair in enumerate(document["pairs"], 1):
-            builder.add(
-                f"{stem}/{number}",
-                pair["prompt"],
-                [pair["high"], pair["low"]],
-                [(0, 1, concept, concept)],
-            )
-    return builder.build(ABOUT)
+            comparison = (0, 1, concept, concept)
+            yield f"{stem}/{number}", pair["prompt"], [pair["high"], pair["low"]], [comparison]

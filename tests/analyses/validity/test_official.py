@@ -10,9 +10,9 @@ import pytest
 import xarray as xr
 
 from lib.analyses.validity import official
+from lib.data import load_items
 from lib.data import reward_bench as rb
 from lib.data import reward_bench_2 as rb2
-from lib.data import rm_bench as rmb
 from lib.data.items import Builder, Items
 from lib.errors import DataError
 from lib.run import check
@@ -360,7 +360,7 @@ def test_several_right_answers_outside_ties_are_an_error():
 
 
 def test_the_real_safety_file_scores_as_a_plain_loop_does(shared_data):
-    items = rb2.load("reward-bench-2/safety", "safety", source=str(shared_data / rb2.SET))
+    items = load_items("reward-bench-2/safety", source=shared_data / rb2.SET)
     scores = items.responses["text"].str.len().to_numpy() // 100  # coarse enough to tie
     table = official.reward_bench_2(run_of(items, scores, tokens=scores))
     credit = []
@@ -487,7 +487,7 @@ def test_slots_of_another_layout_are_an_error():
 
 def test_the_real_files_score_as_a_plain_loop_does(shared_data):
     source = shared_data / "rm-bench"
-    items = rmb.load("rm-bench", None, source=str(source))
+    items = load_items("rm-bench", source=str(source))
     length = items.responses["text"].str.len().to_numpy()
     table = official.rm_bench(run_of(items, length, tokens=length))
     for domain in ("chat", "safety-refuse", "safety-response"):
