@@ -125,22 +125,8 @@ HEADS = (
 def of_comparison(dataset: str, criterion: str, subset: str = "all") -> str:
     """The concept of a comparison, or of a rating column given as its criterion.
 
-    Parameters
-    ----------
-    dataset
-        A set's name, with or without its part: ``"hh-rlhf/harmless-base"``.
-    criterion, subset
-        As in ``items.comparisons``.
-
-    Returns
-    -------
-    str
-        One of ``CONCEPTS``; empty for a ``file:`` criterion that isn't one of them.
-
-    Raises
-    ------
-    DataError
-        When the table has no such entry.
+    One of ``CONCEPTS``; empty for a ``file:`` criterion that isn't one of them. The dataset is
+    named with or without its part. A ``DataError`` when the table has no such entry.
     """
     family = "file" if dataset.startswith("file:") else dataset.split("/")[0]
     known = sorted({row[0] for row in CRITERIA})

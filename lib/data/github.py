@@ -33,25 +33,16 @@ def find(
 
 
 def fetch(repository: str, revision: str, path: str, sha256: str = "") -> Path:
-    """The file's place in the cache, downloaded at the first call.
+    """The place in the cache of a file at a commit's full hash, downloaded at the first call.
 
-    Parameters
-    ----------
-    repository
-        ``owner/name``.
-    revision
-        A commit's full hash, so that the bytes can't change.
-    path
-        The file's path inside the repository.
-    sha256
-        Of its bytes. Where it isn't known, that of the first download is kept beside the
-        file, and each later call compares with it.
+    Where its ``sha256`` isn't known, that of the first download is kept beside it, and each
+    later call compares with it. With ``HF_HUB_OFFLINE`` set the network isn't tried.
 
     Raises
     ------
     DataError
         When it isn't cached and can't be had, naming the file and the ``source`` option, or
-        when it is another than it was. With ``HF_HUB_OFFLINE`` set the network isn't tried.
+        when it is another than it was.
     """
     kept = paths.cache() / "github" / repository / revision / path
     record = kept.with_name(f"{kept.name}.sha256")

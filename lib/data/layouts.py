@@ -43,6 +43,9 @@ OTHERS = {
 }
 
 
+MEND = "Mend or remove the row."
+
+
 class Told(NamedTuple):
     """A row's prompt (a text or turns), its texts, and the rule by which they were told apart."""
 
@@ -55,10 +58,7 @@ class Told(NamedTuple):
 def unpaired(row: Mapping, where: str) -> str:
     """The column that rows are compared by; empty where a row holds a pair.
 
-    Raises
-    ------
-    DataError
-        For columns that say neither, naming what they are where that is known.
+    A ``DataError`` for columns that say neither, naming what they are where that is known.
     """
     if not ("chosen" in row or "rejected" in row):
         value = next((name for name in VALUES if name in row), "")
@@ -85,13 +85,7 @@ def _is_whole(value) -> bool:
 
 
 def pair(row: Mapping, where: str) -> Told | str:
-    """What a row with chosen and rejected says, or the reason to leave it out.
-
-    Raises
-    ------
-    DataError
-        Naming the row and what is wrong with it.
-    """
+    """What a row with chosen and rejected says, or why it is left out; errors name the row."""
     given, chosen, rejected = row.get("prompt"), row.get("chosen"), row.get("rejected")
     system = row.get("system")
     if _is_turns(chosen) or _is_turns(rejected):
@@ -113,13 +107,7 @@ def pair(row: Mapping, where: str) -> Told | str:
 
 
 def rated(row: Mapping, value: str, where: str) -> tuple[str, str | list[dict], str, float]:
-    """Rule, prompt, response and value of an unpaired row.
-
-    Raises
-    ------
-    DataError
-        Naming the row and what is wrong with it.
-    """
+    """Rule, prompt, response and value of an unpaired row; errors name the row."""
     if "messages" in row:
         rule, those = MESSAGES, _turns(row["messages"], "messages", where)
         prompt, text = those[:-1], _reply(those, "messages", where)
@@ -140,8 +128,8 @@ def rated(row: Mapping, value: str, where: str) -> tuple[str, str | list[dict], 
     if not math.isfinite(number):
         raise DataError(
             f"a {value} in {where}: true, false or a number",
-            "nothing" if missing(row.get(value)) else repr(row.get(value))[:80],
-            "Mend or remove the row.",
+            _shown(row.get(value)),
+            MEND,
         )
     return rule.format(value), prompt, text, number
 
@@ -196,7 +184,7 @@ def _turns(value, column: str, where: str) -> list[dict]:
     if not _is_turns(value):
         raise DataError(
             f"a {column} in {where} of turns with role and content",
-            "nothing" if missing(value) or value in ("", []) else repr(value)[:80],
+            _shown(value, "", []),
             "Write chosen and rejected in one way, and mend or remove the row.",
         )
     for turn in value:
@@ -206,7 +194,7 @@ def _turns(value, column: str, where: str) -> list[dict]:
         elif role in ROLES and isinstance(turn.get("content"), list):
             remedy = "Write the content as one text: parts and images can't be scored."
         else:
-            remedy = "Mend or remove the row."
+            remedy = MEND
         if role not in ROLES or not isinstance(turn.get("content"), str):
             unknown = isinstance(role, str) and role not in ROLES
             raise DataError(
@@ -224,26 +212,20 @@ def _reply(those: list[dict], column: str, where: str) -> str:
         raise DataError(
             f"a {column} that ends with the assistant's turn in {where}",
             f"a last turn of the {those[-1]['role']}",
-            "Mend or remove the row.",
+            MEND,
         )
     return those[-1]["content"]
 
 
 def check_prompt(value, where: str) -> str | list[dict]:
-    """A prompt as a text, or as turns that end with the user's.
-
-    Raises
-    ------
-    DataError
-        For anything else.
-    """
+    """A prompt as a text, or as turns that end with the user's; else a ``DataError``."""
     if isinstance(value, str) and value.strip():
         return encodable(value, "prompt", where)
     if not _is_turns(value):
         raise DataError(
             f"a prompt in {where}: a text, or turns with a role ({', '.join(ROLES)}) and content",
-            "nothing" if missing(value) or value == "" else repr(value)[:80],
-            "Mend or remove the row.",
+            _shown(value, ""),
+            MEND,
         )
     turns = _turns(value, "prompt", where)
     if turns[-1]["role"] != "user":
@@ -273,19 +255,13 @@ def _with_system(prompt, system, where: str):
 
 
 def texts(value, column: str, where: str) -> list[str]:
-    """Responses as a list of texts.
-
-    Raises
-    ------
-    DataError
-        Where one is missing, empty, or no text.
-    """
+    """Responses as a list of texts; a ``DataError`` where one is missing, empty, or no text."""
     those = value if isinstance(value, list) else [value]
     for text in those or [None]:
         if not isinstance(text, str) or not text.strip():
             raise DataError(
                 f"a {column} text in {where}",
-                "nothing" if missing(text) or text == "" else repr(text)[:80],
+                _shown(text, ""),
                 "Mend or remove the row; a tie is said by a column 'tie'.",
             )
         encodable(text, column, where)
@@ -297,14 +273,12 @@ def missing(value) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def name(text: str, column: str, where: str) -> str:
-    """The text, which must be fit to be a name: short, on one line, and all of it seen.
+def _shown(value, *nothing) -> str:
+    return "nothing" if missing(value) or value in nothing else repr(value)[:80]
 
-    Raises
-    ------
-    DataError
-        When it isn't.
-    """
+
+def name(text: str, column: str, where: str) -> str:
+    """The text, where it is fit to be a name: short, on one line, and all of it seen."""
     if len(text) <= LONGEST and text.isascii() and text.isprintable():
         return text
     if len(text) > LONGEST:
@@ -325,19 +299,13 @@ def name(text: str, column: str, where: str) -> str:
 
 
 def encodable(text: str, column: str, where: str) -> str:
-    """The text, which must have a UTF-8 form: JSON can spell half a surrogate pair.
-
-    Raises
-    ------
-    DataError
-        When it has none.
-    """
+    """The text, where it has a UTF-8 form: JSON can spell half a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise DataError(
             f"a {column} in {where} that can be written as UTF-8",
             f"half a surrogate pair at character {error.start}",
-            "Mend or remove the row.",
+            MEND,
         ) from None
     return text

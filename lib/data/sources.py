@@ -303,26 +303,12 @@ def _unreadable(text: str) -> int:
 
 
 def from_hub(repository: str, *, revision: str, split: str, **options) -> Iterator[dict]:
-    """Rows of a split on the hub at a pinned revision, from the local cache where it has it.
+    """Rows of a split on the hub at a commit, from the local cache where it has it.
 
     Its files are fetched first and ``datasets`` reads them from their folder: asked by
     name, it takes any revision that it has at hand where the hub can't be reached.
-
-    Parameters
-    ----------
-    repository
-        ``owner/name``.
-    revision
-        A commit's full hash.
-    split
-        As the repository names it.
-    options
-        ``data_dir`` or ``data_files``, as in ``datasets.load_dataset``: a part of the files.
-
-    Raises
-    ------
-    DataError
-        When it can't be reached or lacks the split, naming what was asked for.
+    ``options`` are ``data_dir`` or ``data_files``, as in ``datasets.load_dataset``: a part of
+    the files. A ``DataError`` names what was asked for.
     """
     import datasets
 

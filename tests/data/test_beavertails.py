@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from lib.data import beavertails, load_items
+from lib.data import load_items
 from lib.errors import DataError
 
 
@@ -74,27 +74,8 @@ def test_a_judgement_neither_true_nor_false_is_an_error(tmp_path, is_safe):
         load_items("beavertails/30k", source=tmp_path)
 
 
-def test_a_missing_column_is_an_error(tmp_path):
-    write(tmp_path / "30k" / "test.jsonl.gz", [{"prompt": "Made up", "is_safe": True}])
-    with pytest.raises(DataError, match="row 0 with is_safe, prompt"):
-        load_items("beavertails/30k", source=tmp_path)
-
-
 def test_judgements_read_as_text_or_numbers_count_alike(tmp_path):
     rows = [row("Made up: A?", "one", value) for value in ("True", "false", 1, 0, True)]
     write(tmp_path / "30k" / "test.jsonl.gz", rows)
     items = load_items("beavertails/30k", source=tmp_path)
     assert items.responses["is_safe"].tolist() == [pytest.approx(3 / 5)]
-
-
-def test_without_a_source_the_pinned_revision_of_the_hub_is_asked_for(monkeypatch):
-    asked = []
-
-    def from_hub(repository, **options):
-        asked.append((repository, options))
-        return iter(ROWS)
-
-    monkeypatch.setattr(beavertails.sources, "from_hub", from_hub)
-    assert len(load_items("beavertails/30k", split="train")) == 2
-    options = {"revision": beavertails.REVISION, "split": "30k_train"}
-    assert asked == [("PKU-Alignment/BeaverTails", options)]

@@ -155,12 +155,6 @@ def test_a_rating_off_the_scale_is_an_error_that_names_the_row(tmp_path, rating)
         load_items("helpsteer2", source=write(tmp_path, rows))
 
 
-def test_a_missing_column_is_an_error(tmp_path):
-    rows = [{key: value for key, value in each.items() if key != "verbosity"} for each in ROWS]
-    with pytest.raises(DataError, match="without verbosity"):
-        load_items("helpsteer2", source=write(tmp_path, rows))
-
-
 def responses(*ratings: tuple[int, ...], per_item: int = 2) -> pd.DataFrame:
     frame = pd.DataFrame(ratings, columns=list(helpsteer2.ATTRIBUTES), dtype=float)
     frame.insert(0, "item", [str(n // per_item) for n in range(len(frame))])
@@ -223,16 +217,3 @@ def test_nothing_to_compare_is_an_empty_table_that_can_be_sampled(tmp_path):
     assert items.comparisons.empty
     assert items.comparisons["better"].dtype == int
     assert len(items.take(1)) == 1
-
-
-def test_without_a_source_the_pinned_revision_of_the_hub_is_asked_for(monkeypatch):
-    asked = []
-
-    def from_hub(repository, **options):
-        asked.append((repository, options))
-        return iter(ROWS)
-
-    monkeypatch.setattr(helpsteer2.sources, "from_hub", from_hub)
-    assert len(load_items("helpsteer2", split="train")) == 4
-    options = {"revision": helpsteer2.REVISION, "split": "train"}
-    assert asked == [("nvidia/HelpSteer2", options)]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lib.data import llmbar, load_items
+from lib.data import load_items
 from lib.errors import DataError
 
 # Made up for the tests, in the published schema.
@@ -57,21 +57,6 @@ def test_another_label_is_an_error_that_names_the_row(tmp_path, label):
         load_items("llmbar", source=source)
 
 
-def test_absent_subsets_are_listed_and_an_error_when_named(tmp_path):
-    source = write(tmp_path, [ROW], "Manual")
-    items = load_items("llmbar", source=source)
-    assert items.missing == ("Natural", "Neighbor", "GPTInst", "GPTOut")
-    with pytest.raises(DataError, match="GPTInst"):
-        load_items("llmbar/GPTInst", source=source)
-
-
-def test_a_folder_without_any_subset_is_an_error(tmp_path):
-    with pytest.raises(DataError, match="Natural"):
-        load_items("llmbar", source=tmp_path)
-    with pytest.raises(DataError, match="no folder"):
-        load_items("llmbar", source=tmp_path / "absent")
-
-
 @pytest.mark.parametrize("root", ["Dataset/LLMBar/", ""])
 def test_a_checkout_of_the_authors_repository_is_a_source(tmp_path, root):
     write(tmp_path, [ROW], f"{root}Natural/dataset")
@@ -93,24 +78,3 @@ def test_unusable_rows_are_counted_by_reason(tmp_path):
         "empty response": 1,
         "identical responses": 1,
     }
-
-
-def test_a_missing_column_is_an_error(tmp_path):
-    with pytest.raises(DataError, match="row 0 without output_2, label"):
-        load_items("llmbar", source=write(tmp_path, [{"input": "Made up", "output_1": "a"}]))
-
-
-def test_there_is_one_split(tmp_path):
-    with pytest.raises(DataError, match="Known: test"):
-        load_items("llmbar", split="train", source=write(tmp_path, [ROW]))
-
-
-def test_without_a_source_the_pinned_file_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
-    kept = tmp_path / "github" / llmbar.REPOSITORY / llmbar.REVISION
-    write(kept / "Dataset" / "LLMBar" / "Adversarial" / "GPTInst", [ROW], "dataset")
-    items = load_items("llmbar/GPTInst")
-    assert list(items.comparisons["subset"]) == ["GPTInst"]
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(DataError, match=r"Natural/dataset\.json .*'source'"):
-        load_items("llmbar/Natural")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lib import paths
 from lib.data import github, load_items, rm_bench
 from lib.errors import DataError
 
@@ -126,16 +125,6 @@ def test_two_or_four_styles_are_an_error(folder, side):
         load(folder(chat=[row(1, **{side: ["a", "b"]})]))
 
 
-def test_a_domain_asked_for_by_name_that_the_folder_lacks_is_an_error(folder):
-    with pytest.raises(DataError, match=r"math_filtered.*'source'"):
-        load(folder(chat=[row()]), "math")
-
-
-def test_training_splits_are_refused_although_the_hub_calls_these_rows_train(folder):
-    with pytest.raises(DataError, match="Known: test"):
-        load(folder(chat=[row()]), split="train")
-
-
 def test_without_a_source_each_domain_is_fetched_at_the_pinned_commit(monkeypatch, folder):
     asked = []
 
@@ -153,10 +142,3 @@ def test_without_a_source_each_domain_is_fetched_at_the_pinned_commit(monkeypatc
     load_items("rm-bench/math")
     assert asked[-1:] == ["data/math_filtered.json"]
     assert len(asked) == 6
-
-
-def test_offline_the_error_names_the_file_and_the_source_option(monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr(paths, "cache", lambda: tmp_path)
-    with pytest.raises(DataError, match=r"data/chat_filtered.json .*73c52d7b.*'source'"):
-        load_items("rm-bench/chat")

@@ -8,7 +8,6 @@ import math
 import pytest
 
 from lib.data import load_items, ultrafeedback
-from lib.errors import DataError
 
 
 def completion(text: str, ratings: tuple, overall) -> dict:
@@ -125,42 +124,8 @@ def test_unusable_rows_are_counted_by_reason(tmp_path):
     }
 
 
-def test_absent_parts_are_listed_and_an_error_when_named(tmp_path):
-    source = write(tmp_path, [row(GOOD)], "sharegpt")
-    items = load_items("ultrafeedback", split="train", source=source)
-    assert list(items.prompts["item"]) == ["sharegpt/0"]
-    assert len(items.missing) == 5
-    with pytest.raises(DataError, match="flan"):
-        load_items("ultrafeedback/flan", split="train", source=source)
-
-
-def test_a_row_of_another_schema_is_an_error(tmp_path):
-    rows = [row(GOOD), {"instruction": "Made up", "chosen": "a", "rejected": "b"}]
-    with pytest.raises(DataError, match="row 1"):
-        load_items("ultrafeedback", split="train", source=write(tmp_path, rows))
-
-
-def test_there_is_one_split(tmp_path):
-    with pytest.raises(DataError, match="Known: train"):
-        load_items("ultrafeedback", source=tmp_path)
-
-
 def test_items_without_comparisons_can_be_sampled(tmp_path):
     rows = [row(GOOD, instruction=f"Made up: {n}?") for n in range(9)]
     items = load_items("ultrafeedback", split="train", source=write(tmp_path, rows))
     sample = items.take(4, seed=1)
     assert (len(sample), len(sample.responses), len(sample.comparisons)) == (4, 4, 0)
-
-
-def test_without_a_source_the_pinned_revision_of_the_hub_is_asked_for(monkeypatch):
-    asked = []
-
-    def from_hub(repository, **options):
-        asked.append((repository, options))
-        return iter([row(GOOD)])
-
-    monkeypatch.setattr(ultrafeedback.sources, "from_hub", from_hub)
-    assert len(load_items("ultrafeedback/flan", split="train")) == 1
-    revision = ultrafeedback.REVISION
-    options = {"revision": revision, "split": "train", "data_files": "flan.jsonl"}
-    assert asked == [("openbmb/UltraFeedback", options)]

@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from lib.data import load_items, xstest
+from lib.data import load_items
 from lib.errors import DataError
 
 FULL, PARTIAL, REFUSED = "1_full_compliance", "3_partial_refusal", "2_full_refusal"
@@ -151,12 +151,6 @@ def test_prompts_and_at_least_one_models_completions_are_needed(tmp_path):
         load_items("xstest", source=tmp_path)
 
 
-def test_a_missing_column_is_an_error(source):
-    rows = [{"id": "v2-1", "prompt": "Made up", "type": "homonyms", "completion": "sure"}]
-    with pytest.raises(DataError, match="without final_label"):
-        load_items("xstest", source=source(gpt4=rows))
-
-
 def test_a_checkout_of_the_authors_repository_is_a_source(tmp_path):
     write(tmp_path / "xstest_prompts.csv", PROMPTS)
     folder = tmp_path / "model_completions"
@@ -164,21 +158,3 @@ def test_a_checkout_of_the_authors_repository_is_a_source(tmp_path):
     write(folder / "xstest_v2_completions_mistralguard.csv", [answer(1, "no", REFUSED)])
     items = load_items("xstest", source=tmp_path)
     assert pairs(items) == [("sure", "no", "should-respond")]
-
-
-def test_there_is_one_split(source):
-    with pytest.raises(DataError, match="Known: test"):
-        load_items("xstest", split="train", source=source(gpt4=[answer(1, "sure", FULL)]))
-
-
-def test_without_a_source_the_pinned_files_are_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(DataError, match=r"xstest_prompts\.csv .*'source'"):
-        load_items("xstest")
-    kept = tmp_path / "github" / xstest.REPOSITORY / xstest.REVISION
-    write(kept / "xstest_prompts.csv", PROMPTS)
-    for model in xstest.MODELS:
-        path = kept / "model_completions" / f"xstest_v2_completions_{model}.csv"
-        write(path, [answer(1, f"{model} says sure", FULL)])
-    assert len(load_items("xstest").responses) == 5
