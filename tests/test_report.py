@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from lib import load_items, paths, records, report
-from lib.data import file, layouts
+from lib.data import layouts
 from lib.errors import ParameterError
 from lib.markup import PACKED
 from lib.planted.worlds import validity_world
@@ -118,7 +118,7 @@ def test_examples_show_hostile_data_as_itself(tmp_path):
     path = tmp_path / "pairs.jsonl"
     row = {"prompt": HOSTILE, "chosen": HOSTILE + "a", "rejected": HOSTILE + "b" * 2000}
     path.write_text(pd.Series([row]).to_json(orient="records", lines=True))
-    shown = report.examples(file.load("file:x", path)).markup
+    shown = report.examples(load_items(f"file:{path}")).markup
     assert "<script" not in shown and "more characters" in shown
 
 
