@@ -1,4 +1,4 @@
-"""Labels: names accused that are right, wrong ones that are found, heads said to agree."""
+"""Labels: names shown to fit or accused, wrong ones that are found, heads said to agree."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from lib.planted.worlds import from_gaps
 
 ALPHA = 0.05
 GAP = stats.GAP
+GAP_MARKED = 0.35  # of names that are shown to fit with a hundred pairs
 WITHIN = 0.05  # of the power that the page tells
 CLAIMS = {
     "wrong": "a name is wrong",
@@ -25,11 +26,49 @@ AGREEING = ["a-safety", "b-safety", "a-honesty", "b-honesty"]
 def checks(draws: int, seed: int) -> list[dict]:
     """Rows on labels."""
     return [
+        *_fits(draws, seed),
         *_accusations(draws, seed),
         *_order(draws, seed),
         *_found(draws, seed),
         *_agreement(draws, seed),
     ]
+
+
+def _fits(draws: int, seed: int) -> list[dict]:
+    """Two kinds of heads whose names are right, or dealt at random within each kind."""
+    family, own = np.repeat([0, 1], [4, 3]), np.arange(7)
+    dealt, right = "names are dealt within 2 kinds of heads", "all names are right"
+    spill, nothing = "every head wins .7 elsewhere", "heads win alike everywhere"
+    worlds = (
+        (f"{dealt}, 100 pairs a criterion, gap {GAP}", True, {"pairs": 100}),
+        (f"{dealt}, 20 pairs a criterion, gap {GAP}", True, {"pairs": 20}),
+        (f"{dealt}, {spill}; 100 pairs, gap {GAP}", True, {"pairs": 100, "general": 0.2}),
+        (f"{nothing}, .5; 100 pairs", None, {"pairs": 100, "gap": 0}),
+        (f"{nothing}, .7; 100 pairs", None, {"pairs": 100, "gap": 0, "general": 0.2}),
+        (f"{right}; 250 pairs a criterion, gap {GAP}", False, {"pairs": 250}),
+        (f"{right}; 100 pairs a criterion, gap {GAP_MARKED}", False, {"gap": GAP_MARKED}),
+    )
+    rows = []
+    for says, moved, world in worlds:
+        source, said = generator(seed, f"labels/fits/{says}"), []
+        world = {"gap": GAP, "pairs": 100} | world
+        for part in parts(many(draws, 2_000), max(1, STEP // (49 * world["pairs"]))):
+            won, criterion = label_wins(source, part, concepts=7, **world)
+            order = np.tile(own, (part, 1))
+            if moved:
+                order = np.argsort(family + source.random(order.shape), axis=1)
+                won = np.take_along_axis(won, order[:, None], axis=-1)
+            prompt = np.arange(len(criterion))
+            half = stats.beyond_half(won, criterion, prompt, own)
+            p = stats.fits_p(stats.moments(won, criterion, prompt), own, family, half)
+            fits = stats.fits_adjusted(p, own, family) < ALPHA
+            false = (order != own) if moved else np.ones_like(fits)
+            said.append(fits[:, 0] if moved is False else (fits & false).any(axis=1))
+        measure, target = "false-positive rate", {"at_most": ALPHA}
+        if moved is False:
+            measure, target = "power", {"at_least": POWER}
+        rows.append(check("a name is shown to fit", says, measure, np.concatenate(said), **target))
+    return rows
 
 
 def _judged(draws: int, seed: int, name: str, order: bool = False, **world):

@@ -251,9 +251,9 @@ def swap_contrasts(part: Moments, own, first, second):
     toward = (heads[first] - heads[second])[:, None]
     lost, rival = eye[own[first]], own[second] < 0
     rest = (1 - lost) / max(len(eye) - 1, 1)
-    out = _contrasts(part, np.where(rival[:, None], rest, eye[own[second]]) - lost, toward)
+    out = contrasts(part, np.where(rival[:, None], rest, eye[own[second]]) - lost, toward)
     if rival.any():
-        plain = _contrasts(part, -lost[rival], toward[rival])
+        plain = contrasts(part, -lost[rival], toward[rival])
         weaker = one_sided(*plain) > one_sided(*(x[..., rival] for x in out))
         for values, other in zip(out, plain, strict=True):
             values[..., rival] = np.where(weaker, other, values[..., rival])
@@ -269,10 +269,10 @@ def centred_contrasts(part: Moments, own, head, criterion):
     known = part.known.T
     mean = known / np.maximum(known.sum(axis=1, keepdims=True), 1)
     toward = np.eye(len(own))[head][:, None] - mean
-    return _contrasts(part, eye[criterion] - eye[own[head]], toward)
+    return contrasts(part, eye[criterion] - eye[own[head]], toward)
 
 
-def _contrasts(part: Moments, columns, toward):
+def contrasts(part: Moments, columns, toward):
     """Σ_c u_c Σ_k w_ck A[k, c], with u of shape (contrasts, criteria).
 
     w has shape (contrasts, 1 or criteria, heads). As in ``lib.stats.proportions`` a quarter of a

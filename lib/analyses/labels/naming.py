@@ -2,6 +2,7 @@
 
 ``claims``    the concept of each head
 ``criteria``  the concept of each comparison
+``families``  what kind of labels each head learned from
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from lib.errors import DataError
 from lib.run import Aligned
 
 NOT_NUMBERS = "scores that are not numbers"
+EVERY, CHOICES, MEASURED = "all heads", "preference heads", "rating and proxy heads"
 
 
 def claims(run: xr.Dataset) -> np.ndarray:
@@ -27,6 +29,19 @@ def claims(run: xr.Dataset) -> np.ndarray:
     if (declared != "").any():
         return declared.astype(np.str_)
     return np.asarray([concepts.of_head(str(name)) for name in run["head"].values], np.str_)
+
+
+def families(run: xr.Dataset) -> np.ndarray:
+    """What kind of labels each head learned from, shape (heads,).
+
+    By its source, which names the labels: ``CHOICES`` or ``MEASURED`` where a model has heads of
+    both kinds, else ``EVERY``. Heads of two kinds are easy to tell apart whatever they are
+    called, so names are dealt at random within a family alone.
+    """
+    chosen = np.asarray(["choices of" in str(source) for source in run["head_source"].values])
+    if chosen.all() or not chosen.any():
+        return np.full(len(chosen), EVERY)
+    return np.where(chosen, CHOICES, MEASURED)
 
 
 def criteria(run: xr.Dataset, aligned: Aligned) -> np.ndarray:

@@ -1,13 +1,13 @@
 """Labels: does each head measure what its name says?
 
 ``label_matrix``  A[head, criterion]: win rates on targeted comparisons, double-centred too
-``label_check``   one-to-one assignment, p against random names, and a verdict on each name
+``label_check``   names that are shown to fit, one-to-one assignment, and a verdict on each name
 ``mtmm``          multitrait-multimethod: do heads of one concept agree more than others do?
 
 Below them, on arrays with any leading axes of draws: ``moments`` (win rates and their
 prompt-clustered covariance), ``verdicts`` on names, and ``names_p``.
-Moments, contrasts and verdicts are in ``exchanges``, ``mtmm`` in
-``multitrait``, ``claims`` and ``criteria`` in ``naming``.
+Moments, contrasts and verdicts are in ``exchanges``, names shown to fit in ``fits``, ``mtmm`` in
+``multitrait``, ``claims``, ``criteria`` and ``families`` in ``naming``.
 
 A *criterion* is the concept of a comparison (``lib.data.concepts``), or the set's own word
 where that table has none. A head *claims* the concept that its model declares, or, where a
@@ -43,22 +43,44 @@ from lib.analyses.labels.exchanges import (
     swap_family,
     verdicts,
 )
+from lib.analyses.labels.fits import (
+    BORDERLINE,
+    FITS,
+    NOT_SHOWN,
+    beyond_half,
+    fits_adjusted,
+    fits_p,
+    rivals_of,
+)
 from lib.analyses.labels.multitrait import DISCRIMINANT, MTMM, correlations, htmt, mtmm, sources
-from lib.analyses.labels.naming import NOT_NUMBERS, claims, criteria, empty, without_numbers
+from lib.analyses.labels.naming import (
+    EVERY,
+    NOT_NUMBERS,
+    claims,
+    criteria,
+    empty,
+    families,
+    without_numbers,
+)
 from lib.run import align
 from lib.stats import proportions
 from lib.stats.winrates import POWER
 
 __all__ = [
+    "BORDERLINE",
     "BYSTANDER",
     "DISCRIMINANT",
     "DOUBTED",
+    "EVERY",
+    "FAMILIES",
+    "FITS",
     "FORMS",
     "GAP",
     "HEADS",
     "MATRIX",
     "MTMM",
     "NOT_CONTRADICTED",
+    "NOT_SHOWN",
     "NOT_TESTED",
     "PAIRS",
     "RIVAL",
@@ -67,12 +89,16 @@ __all__ = [
     "Moments",
     "accused",
     "assignment",
+    "beyond_half",
     "centred_contrasts",
     "centred_family",
     "claims",
     "correlations",
     "criteria",
     "double_centred",
+    "families",
+    "fits_adjusted",
+    "fits_p",
     "holm_levels",
     "htmt",
     "label_check",
@@ -94,8 +120,10 @@ ENUMERATED = 7  # heads up to which all orders of names are tried
 WRONG, DOUBTED, NOT_CONTRADICTED, NOT_TESTED = "wrong", "doubted", "not contradicted", "not tested"
 MATRIX = ("head", "criterion", "n", "prompts", "missing", "win_rate", "low", "high", "centred")
 MATRIX += ("claims", "claimed", "note")
-HEADS = ("head", "claims", "n", "prompts", "missing", "own", "low", "high", "own_centred", "best")
-HEADS += ("best_centred", "assigned", "right", "beaten_by", "p_adjusted", "label", "why", "note")
+FAMILIES = ("family", "heads", "tested", "right", "shown", "p", "smallest_p", "mde")
+HEADS = ("head", "family", "source", "claims", "n", "prompts", "missing", "own", "low", "high", "own_centred", "best")
+HEADS += ("best_centred", "assigned", "right", "fits", "fits_p", "nearest", "nearest_own")
+HEADS += ("beaten_by", "p_adjusted", "label", "why", "note")
 PAIRS = ("head", "other", "claims", "other_claims", "delta", "low", "high", "se", "p")
 PAIRS += ("p_adjusted", "wrong", "power", "mde", "note")
 
@@ -111,33 +139,30 @@ class LabelCheck:
     pairs, centred
         One row an accusation that could be made: two names exchanged; one head beside a
         criterion that it doesn't claim.
+    families
+        One row a family of heads (``naming.families``) with a name to test: its ``heads``, of
+        which ``tested`` have a claim that could be, ``right`` get their own concept and
+        ``shown`` are shown to fit; ``p`` of the sum of win rates on own criteria, each less the
+        head's mean, among all ways to deal the family's names to its tested heads and rivals;
+        ``smallest_p`` that it can take; ``mde``: how much more than with names dealt at random
+        the heads would have to win on their own criteria, on average, for p < alpha with power
+        .8, NaN where p can't be that small.
     tested, right
         Heads with a claim that could be tested; those whose assigned concept is their own.
-    p
-        Of the sum of win rates on own criteria, each less the head's mean, among all ways to
-        deal the same names to the tested heads and the rivals.
-    smallest_p
-        That p can take with these names.
     left_out
         Comparisons with a criterion that no tested head claims.
     note
         Why there is no test, or "".
-    mde
-        Of ``p``: how much more than with names dealt at random the heads would have to win on
-        their own criteria, on average, for p < alpha with power .8. NaN without a test or where
-        p can't be that small.
     """
 
     heads: pd.DataFrame
     pairs: pd.DataFrame
     centred: pd.DataFrame
+    families: pd.DataFrame
     tested: int
     right: int
-    p: float
-    smallest_p: float
     left_out: int
     note: str
-    mde: float = np.nan
 
 
 # ---- Tables ----
@@ -200,7 +225,7 @@ def label_check(
     draws: int = 10_000,
     seed: int = 0,
 ) -> LabelCheck:
-    """Are the heads' names right, better than random, in doubt, or wrong?
+    """Are the heads' names shown to fit, in doubt, or wrong?
 
     Parameters
     ----------
@@ -211,19 +236,25 @@ def label_check(
     alpha
         Family-wise level of the accusations of both forms together; each form has half of it.
     draws, seed
-        Of random orders of the names, where there are more than seven heads.
+        Of random orders of a family's names, where it has more than seven heads.
 
     Returns
     -------
     LabelCheck
-        ``heads``: ``head``, ``claims``, ``n``, ``prompts`` and ``missing`` (of the own
+        ``heads``: ``head``, ``family``, ``source`` (where its name is from), ``claims``, ``n``,
+        ``prompts`` and ``missing`` (of the own
         criterion; as in ``label_matrix``), ``own`` (win rate there) with ``low`` and ``high``,
         ``own_centred``, ``best`` (claimed criterion where the centred win rate is highest) with
-        ``best_centred``, ``assigned`` (the name it gets in the assignment with the highest sum;
-        heads that claim the same are one class; empty where rivals take them all), ``right``,
+        ``best_centred``, ``assigned`` (the name it gets in the assignment of its family's names
+        with the highest sum; heads that claim the same are one class; empty where rivals take
+        them all), ``right``, ``fits`` with ``fits_p`` (``fits.fits_adjusted``), ``nearest``
+        (head of the family that wins most there without being named for it) and
+        ``nearest_own`` (its win rate),
         ``beaten_by`` (heads with other or no claims that win more on the own criterion),
         ``p_adjusted`` (smallest of its accusations), ``label`` (the one verdict), ``why`` and
-        ``note``. Labels: ``wrong`` (the head follows another criterion better than its own),
+        ``note``. A name is ``shown`` to fit where ``fits_p`` < alpha and the interval lies above
+        one half, ``borderline`` where only the interval does, else ``not shown``.
+        Labels: ``wrong`` (the head follows another criterion better than its own),
         ``doubted`` (one of two names doesn't fit, this may be the one, and the other isn't
         wrong), ``not contradicted``, ``not tested``.
 
@@ -240,8 +271,9 @@ def label_check(
 
     Notes
     -----
-    ``p`` asks only whether names fit better than random ones would; some wrong names may be
-    among them. A head that measures nothing can be drawn into the pair of a head which measures
+    ``p`` of a family asks only whether its names fit better than random ones would; some wrong
+    names may be among them. Names aren't dealt across families: that preference heads and length
+    proxies differ would alone make ``p`` small. A head that measures nothing can be drawn into the pair of a head which measures
     its concept: a pair accuses neither of the two.
     """
     data = _Data(run, comparisons)
@@ -252,32 +284,64 @@ def label_check(
     if len(claimed) < 2:
         heads = _heads(data, tested, claimed, alpha)
         none = empty(PAIRS)
-        return LabelCheck(
-            heads, none, none, len(tested), 0, np.nan, np.nan, left_out, _too_few(claimed)
-        )
+        groups = pd.DataFrame(columns=FAMILIES)
+        return LabelCheck(heads, none, none, groups, len(tested), 0, left_out, _too_few(claimed))
     part = data.moments.among(np.asarray([data.names.tolist().index(name) for name in claimed]))
     own = np.where(able & part.known.all(axis=1), RIVAL, BYSTANDER)
     own[tested] = [claimed.index(name) for name in data.claims[tested]]
     found = verdicts(part, own, alpha)
-    part_rate, places = named(part.rate[own >= RIVAL], own[own >= RIVAL])
-    given = np.full(len(own), len(claimed))
-    given[own >= RIVAL] = places[assignment(part_rate, places)]
-    orders = name_orders(len(places), draws, seed)
-    ways = math.prod(math.factorial(int(k)) for k in np.bincount(places))
-    smallest = max(ways / math.factorial(len(places)), 1 / (1 + len(orders)))
+    groups, given = _families(data.family, part, own, draws, seed, alpha)
     heads = _heads(data, tested, claimed, alpha, found, np.asarray([*claimed, ""])[given])
+    columns = np.asarray([data.names.tolist().index(name) for name in claimed])
+    named_for = np.where(own >= 0, columns[own], own)
+    half = beyond_half(data.won, data.criterion, data.prompt, named_for)
+    p = fits_adjusted(fits_p(part, own, data.family, half), own, data.family)
+    heads = heads.assign(**_fits(heads, part, own, data.family, p, alpha))
+    for count in ("right", "shown"):
+        kept = heads["right"] if count == "right" else heads["fits"] == FITS
+        groups[count] = [int(kept[heads["family"] == name].sum()) for name in groups["family"]]
     return LabelCheck(
         heads,
         _accusations(data, part, claimed, own, "swap", found.swap, alpha),
         _accusations(data, part, claimed, own, "centred", found.centred, alpha),
+        groups[list(FAMILIES)],
         len(tested),
         int(heads["right"].sum()),
-        float(names_p(part_rate, places, orders)),
-        smallest,
         left_out,
         "",
-        _names_mde(part, own, part_rate, places, orders, alpha) if smallest < alpha else np.nan,
     )
+
+
+def _families(family, part: Moments, own, draws, seed, alpha) -> tuple[pd.DataFrame, np.ndarray]:
+    """Each family's p and size, and the column of the name that each head gets within it."""
+    given, rows = np.full(len(own), part.rate.shape[-1]), []
+    for name in dict.fromkeys(family[own >= 0]):
+        members = (own >= RIVAL) & (family == name)
+        rate, places = named(part.rate[members], own[members])
+        given[members] = places[assignment(rate, places)]
+        orders = name_orders(len(places), draws, seed)
+        ways = math.prod(math.factorial(int(k)) for k in np.bincount(places))
+        smallest = max(ways / math.factorial(len(places)), 1 / (1 + len(orders)))
+        among = np.where(members, own, BYSTANDER)
+        mde = _names_mde(part, among, rate, places, orders, alpha) if smallest < alpha else np.nan
+        p = float(names_p(rate, places, orders))
+        tested = int((among >= 0).sum())
+        rows.append((name, int(members.sum()), tested, p, smallest, mde))
+    columns = ["family", "heads", "tested", "p", "smallest_p", "mde"]
+    return pd.DataFrame(rows, columns=columns), given
+
+
+def _fits(heads, part: Moments, own, family, p, alpha) -> dict:
+    """Which names are shown to fit, and what head of the family comes nearest."""
+    above = heads["low"].to_numpy(float) > 0.5
+    fits = np.select([(p < alpha) & above, above, own >= 0], [FITS, BORDERLINE, NOT_SHOWN], "")
+    nearest, rate = np.full(len(own), "", object), np.full(len(own), np.nan)
+    for head in np.flatnonzero(own >= 0):
+        others = rivals_of(part, own, family, head)
+        if len(others):
+            most = others[part.rate[others, own[head]].argmax()]
+            nearest[head], rate[head] = heads["head"][most], part.rate[most, own[head]]
+    return {"fits": fits, "fits_p": p, "nearest": nearest, "nearest_own": rate}
 
 
 def _names_mde(part: Moments, own, rate, places, orders, alpha) -> float:
@@ -307,7 +371,8 @@ class _Data:
         gaps = aligned.gaps(run["score"].values)
         known = np.isfinite(gaps)
         self.heads = run["head"].values.astype(str)
-        self.claims = claims(run)
+        self.claims, self.family = claims(run), families(run)
+        self.sources = run["head_source"].values.astype(str)
         self.usable = known.any(axis=0) | (len(gaps) == 0)
         with np.errstate(invalid="ignore"):
             self.won = np.where(known, (np.sign(gaps) + 1) / 2, np.nan)
@@ -398,7 +463,10 @@ def _heads(
     data, tested, claimed, alpha, found: Verdicts | None = None, assigned=None
 ) -> pd.DataFrame:
     table = pd.DataFrame({"head": data.heads, "claims": data.claims})
+    table["family"], table["source"] = data.family, data.sources
+    table["fits"], table["nearest"] = "", ""
     numbers = ("own", "low", "high", "own_centred", "best_centred", "beaten_by", "p_adjusted")
+    numbers += ("fits_p", "nearest_own")
     table[list(numbers)] = np.nan
     table["n"], table["prompts"], table["missing"], table["right"] = 0, 0, 0, False
     table["best"], table["why"], table["label"] = "", "", NOT_TESTED

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pandas as pd
 
 from lib import words
-from lib.analyses.labels.stats import DISCRIMINANT, DOUBTED, GAP, NOT_TESTED, WRONG, LabelCheck
+from lib.analyses.labels.stats import (
+    BORDERLINE,
+    DISCRIMINANT,
+    DOUBTED,
+    EVERY,
+    FITS,
+    GAP,
+    NOT_SHOWN,
+    NOT_TESTED,
+    WRONG,
+    LabelCheck,
+)
 
 SHOWN = 6  # sentences of one sort
 _NUMBERS = "(difference {delta:.3f}, at least {low:.3f}, adjusted p = {p_adjusted:.2g})."
@@ -20,7 +32,7 @@ _AGREEMENT = {
 
 
 def takeaways(check: LabelCheck) -> list[str]:
-    """Right names, their p, names wrong or in doubt, and what could be found."""
+    """Names shown to fit, what heads learned from, names wrong, and what could be found."""
     heads = check.heads
     if check.note:
         own = words.each(
@@ -34,9 +46,9 @@ def takeaways(check: LabelCheck) -> list[str]:
         ]
     else:
         sentences = [
-            f"Of {check.tested} heads whose claim could be tested, {check.right} get their own "
-            "concept when names are assigned by what the heads do best.",
-            _as_a_whole(check),
+            fits(check),
+            *learned(check),
+            *as_a_whole(check),
             *_accused(check),
             *_power(check),
         ]
@@ -52,19 +64,56 @@ def takeaways(check: LabelCheck) -> list[str]:
     return sentences
 
 
-def _as_a_whole(check: LabelCheck) -> str:
-    better = check.p < 0.05
+def fits(check: LabelCheck) -> str:
+    """How many names are shown to fit, which are borderline, and which aren't shown."""
+    heads = check.heads
+    shown = ", ".join(heads.loc[heads["fits"] == FITS, "head"])
+    kinds = {kind: heads[heads["fits"] == kind] for kind in (BORDERLINE, NOT_SHOWN)}
+    rest = words.cases({f"{kind}:": rows for kind, rows in kinds.items()}, _wins)
+    count = int((heads["fits"] == FITS).sum())
+    text = (
+        f"Of {words.count(check.tested, 'name')} that could be tested, {count or 'none'} "
+        f"{'is' if count == 1 else 'are'} shown to fit"
+    )
+    text += f", beyond the {'interval' if count == 1 else 'intervals'}: {shown}" if count else ""
+    return f"{text}{'; ' if rest else ''}{rest}."
+
+
+def _wins(row: Any) -> str:
+    text = f"{row.head} wins {words.estimate(row.own, row.low, row.high, '.2f')} on {row.claims}"
+    beside = row.fits == BORDERLINE and row.nearest
+    return f"{text} ({row.nearest} wins {row.nearest_own:.2f} there)" if beside else text
+
+
+def learned(check: LabelCheck) -> list[str]:
+    """What the heads of each family were trained on, where a model has several."""
+    heads = check.heads[check.heads["family"] != EVERY]
+    heads = heads.assign(labels=heads["source"].str.split(": ").str[-1])
+    return [
+        f"{family.capitalize()} and what each was trained on: "
+        f"{', '.join(words.each(rows, '{head} ({labels})'))}."
+        for family, rows in heads.groupby("family", sort=False)
+    ]
+
+
+def as_a_whole(check: LabelCheck) -> list[str]:
+    """Do the names of each family fit better than the same names dealt at random within it?"""
+    return [_family(row) for row in check.families.itertuples()]
+
+
+def _family(row: Any) -> str:
+    better = row.p < 0.05
     found = "fit better than random ones would" if better else "can't be told from random ones"
     text = (
-        f"As a whole the names {found} (p = {check.p:.2g}; the smallest p that these names allow "
-        f"is {check.smallest_p:.2g})."
+        f"Dealt among {row.family} alone, {words.count(row.tested, 'name')} {found} as a whole "
+        f"(p = {row.p:.2g}; the smallest p that these names allow is {row.smallest_p:.2g})."
     )
     if better:
         return text
-    if math.isnan(check.mde):
+    if math.isnan(row.mde):
         return f"{text} So few names can't reach p = .05, whatever the heads do."
     return (
-        f"{text} On average {check.mde:.3f} more wins on their own criteria than with names dealt "
+        f"{text} On average {row.mde:.3f} more wins on their own criteria than with names dealt "
         "at random would have been found with power .8."
     )
 
@@ -144,9 +193,17 @@ def family(check: LabelCheck, agreement: pd.DataFrame) -> list[str]:
     return [
         "Two families of accusations, each corrected by Holm at half of the page's level: "
         f"{len(check.pairs)} exchanges of two names, and {len(check.centred)} heads beside another "
-        "criterion. The p of the names as a whole is one test of its own"
+        f"criterion. Names shown to fit are one more family of {words.count(check.tested, 'test')}"
+        f"{_shared(check)}. The p of a family's names as a whole is one test of its own"
         + (f", and the bounds of {judged} pairs of concepts are each their own." if judged else ".")
     ]
+
+
+def _shared(check: LabelCheck) -> str:
+    """How the correction of names shown to fit is divided."""
+    kinds = len(check.families)
+    within = f" within each of {kinds} kinds of heads, which share the level" if kinds > 1 else ""
+    return f", corrected by Holm{within}"
 
 
 def _power(check: LabelCheck) -> list[str]:
@@ -199,14 +256,10 @@ def agreement(table: pd.DataFrame) -> list[str]:
 
 
 def answer(check: LabelCheck) -> str:
-    """In short: how many names fit best where they stand, and which are wrong or in doubt."""
+    """In short: how many names are shown to fit, and which are wrong or in doubt."""
     if check.note:
         return f"No name could be tested against others: {check.note}."
-    text = (
-        f"Of {check.tested} names that could be tested, {check.right} fit best where they stand "
-        f"(p = {check.p:.2g} against names dealt at random)."
-    )
-    return " ".join([text, *_accused(check)])
+    return " ".join([fits(check), *_accused(check)])
 
 
 def limits(check: LabelCheck) -> str:
@@ -232,7 +285,8 @@ def glued(check: LabelCheck) -> dict[str, str]:
     return {
         "right": str(check.right),
         "tested": str(check.tested),
-        "p": words.number(check.p, ".2g"),
+        "learned": " ".join(learned(check)) or "The model's heads are of one kind.",
+        "as-a-whole": " ".join(as_a_whole(check)) or "No names could be dealt at random.",
         "wrong": heads[WRONG],
         "doubted": heads[DOUBTED],
     }

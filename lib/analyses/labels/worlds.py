@@ -62,6 +62,7 @@ def label_wins(
     gap: float = 0.2,
     kind: str = "correct",
     shared: float = 0.0,
+    general: float = 0.0,
     rivals: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Outcomes of targeted comparisons for one head a concept, and for rivals.
@@ -83,6 +84,8 @@ def label_wins(
     shared
         Share of comparisons in which all heads ask the same uniform variable: they then agree
         as far as their win rates allow.
+    general
+        How much more every head wins, on all criteria.
     rivals
         Heads without a claim; they follow nothing where the kind doesn't say otherwise.
 
@@ -92,7 +95,7 @@ def label_wins(
         0 or 1, shape (draws, comparisons, heads), and integers, shape (comparisons,).
     """
     criterion = np.repeat(np.arange(concepts), pairs)
-    rate = rates(kind, concepts, rivals, gap, generator, draws)[:, criterion]
+    rate = rates(kind, concepts, rivals, gap, generator, draws)[:, criterion] + general
     chance = generator.random(rate.shape)
     together = generator.random(rate.shape[:2]) < shared
     chance = np.where(together[..., None], chance[..., :1], chance)

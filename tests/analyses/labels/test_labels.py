@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
+from lib import paths
 from lib.analyses.labels import stats
 from lib.analyses.labels.worlds import NAMES, agreement_gaps, label_wins, label_world
 from lib.data.concepts import QUALITIES, of_head
+from lib.extraction import load_run
 from lib.planted.worlds import from_gaps
 from lib.run import comparisons
 from lib.stats.permutation import holm
@@ -163,21 +165,23 @@ def test_heads_with_one_claim_are_one_class():
     assert check.right == check.tested == 3
     assert len(check.pairs) == 2, "the two safety heads can't be exchanged"
     # Names dealt: 3 distinct ways; only the given one reaches its sum.
-    assert check.p == pytest.approx(1 / 3)
-    assert check.smallest_p == pytest.approx(1 / 3)
+    (family,) = check.families.itertuples()
+    assert (family.p, family.smallest_p) == pytest.approx((1 / 3, 1 / 3))
     assert check.heads["beaten_by"].tolist() == [0, 0, 0]
 
 
 def test_p_of_right_names_is_the_smallest_there_is():
     check = stats.label_check(label_world("correct", pairs=200))
-    assert check.p == check.smallest_p == pytest.approx(1 / 24)
+    (family,) = check.families.itertuples()
+    assert family.p == family.smallest_p == pytest.approx(1 / 24)
     assert check.right == 4
 
 
 def test_random_orders_stand_in_for_all_where_there_are_many():
     run = label_world("correct", concepts=9, pairs=100)
     check = stats.label_check(run, draws=2000)
-    assert check.p == check.smallest_p == pytest.approx(1 / 2001)
+    (family,) = check.families.itertuples()
+    assert family.p == family.smallest_p == pytest.approx(1 / 2001)
 
 
 def test_the_order_p_counts_ties_and_the_given_order():
@@ -185,6 +189,91 @@ def test_the_order_p_counts_ties_and_the_given_order():
     orders = stats.name_orders(3, 0)
     assert len(orders) == 5
     assert stats.names_p(np.full((3, 3), 0.5), np.arange(3), orders) == 1
+
+
+# ---- Names shown to fit ----
+
+SOURCES = ["choices of one set", "choices of another", "ours: length", "ours: reading ease"]
+
+
+def two_kinds(**wins):
+    """Two preference heads and two proxies on 100 pairs of four criteria: wins of each."""
+    words = ["safety", "helpfulness", "verbosity", "readability"]
+    elsewhere = dict.fromkeys(words, 50)
+    rates = {
+        head: {word: (won, 100 - won) for word, won in (elsewhere | wins.get(head, {})).items()}
+        for head in words
+    }
+    run = world(rates)
+    run["head_source"] = ("head", np.asarray(SOURCES))
+    return run
+
+
+def test_a_name_fits_by_the_larger_p_of_one_half_and_of_its_family_by_hand():
+    run = two_kinds(
+        safety={"safety": 80},
+        helpfulness={"safety": 60, "helpfulness": 60},
+        verbosity={"verbosity": 100, "safety": 95},
+    )
+    check = stats.label_check(run)
+    heads = check.heads.set_index("head")
+    kinds = ["preference heads", "rating and proxy heads"]
+    assert heads["family"].tolist() == np.repeat(kinds, 2).tolist()
+    assert heads["fits"].tolist() == ["shown", "borderline", "shown", "not shown"]
+    # That verbosity wins more on safety than the safety head does is no matter of its family.
+    assert heads.loc["safety", ["nearest", "nearest_own"]].tolist() == ["helpfulness", 0.6]
+    # Wins come first, so 20 pairs are won by safety alone and none by helpfulness alone.
+    se = np.sqrt(0.2 * 0.8 / 99 + 0.25 * (1 + 0.2**2) / 100**2)
+    beside = scipy_stats.t.sf(0.2 / se, 99)
+    half = [scipy_stats.binomtest(won, 100, alternative="greater").pvalue for won in (80, 60)]
+    assert beside > half[0]
+    # Two names in each of two families: Holm's factor of the first is 2, and twice for two families.
+    assert heads.loc["safety", "fits_p"] == pytest.approx(4 * beside)
+    se = np.sqrt(0.1 * 0.9 / 99 + 0.25 * (1 + 0.1**2) / 100**2)
+    last = max(half[1], scipy_stats.t.sf(0.1 / se, 99))
+    assert heads.loc["helpfulness", "fits_p"] == pytest.approx(max(2 * last, 4 * beside))
+
+
+def test_names_are_dealt_within_their_family_alone():
+    run = two_kinds(verbosity={"verbosity": 100}, readability={"readability": 100})
+    families = stats.label_check(run).families.set_index("family")
+    assert families["heads"].tolist() == families["tested"].tolist() == [2, 2]
+    # Two names can be dealt in two ways; the preference heads do alike in both.
+    assert families["p"].tolist() == [1.0, 0.5]
+    assert families["smallest_p"].tolist() == [0.5, 0.5]
+    assert families["shown"].tolist() == [0, 2]
+    run["head_source"] = ("head", np.asarray(["planted"] * 4))
+    (one,) = stats.label_check(run).families.itertuples()
+    assert (one.family, one.heads, one.smallest_p) == (stats.EVERY, 4, pytest.approx(1 / 24))
+
+
+def test_heads_of_the_audited_model_shuffled_within_families_fit_no_name():
+    run = load_run(paths.RUNS / "smol-armo/stimuli/controlled")
+    family, claimed = stats.families(run), stats.claims(run)
+    generator, scores = np.random.default_rng(0), run["score"].values.copy()
+    for _ in range(40):
+        back = np.arange(len(family))
+        for name in np.unique(family):
+            members = np.flatnonzero(family == name)
+            back[members] = generator.permutation(members)
+        run["score"].values[:] = scores[:, back]
+        found = stats.label_check(run, draws=20).heads
+        assert not ((found["fits"] == stats.FITS) & (claimed[back] != claimed)).any()
+
+
+@pytest.mark.parametrize("general", [0.0, 0.2])
+def test_names_dealt_within_families_are_seldom_shown_to_fit(general):
+    won, criterion = label_wins(
+        np.random.default_rng(0), 300, concepts=6, pairs=60, general=general
+    )
+    order = np.asarray([1, 2, 0, 4, 5, 3])  # no head has a name of its own in its family
+    won, family, prompt = won[..., order], np.repeat([0, 1], 3), np.arange(len(criterion))
+    half = stats.beyond_half(won, criterion, prompt, np.arange(6))
+    found = stats.fits_p(stats.moments(won, criterion, prompt), np.arange(6), family, half)
+    false = (stats.fits_adjusted(found, np.arange(6), family) < 0.05).any(axis=1)
+    assert within_binomial(false.sum(), 300, 0.05)
+    alone = (stats.fits_adjusted(half, np.arange(6), family) < 0.05).any(axis=1)
+    assert general == 0 or alone.mean() > 0.5, "winning by itself shows nothing of a name"
 
 
 # ---- Accusations ----
@@ -576,7 +665,7 @@ def test_agreement_leaves_out_what_has_no_numbers_where_it_is_needed():
 def test_one_head_one_criterion_and_no_claim_each_say_so():
     one = stats.label_check(world({"safety": {"safety": (5, 5), "verbosity": (5, 5)}}))
     assert "all heads that could be tested claim safety" in one.note
-    assert np.isnan(one.p) and one.tested == 1 and one.left_out == 10
+    assert one.families.empty and one.tested == 1 and one.left_out == 10
     assert one.heads["own"].tolist() == [0.5]
     single = stats.label_check(
         world({"safety": {"safety": (5, 5)}, "verbosity": {"safety": (5, 5)}})
@@ -640,17 +729,16 @@ def test_an_exchange_of_the_size_told_is_found_at_that_rate():
 
 
 def test_names_as_a_whole_tell_what_they_would_have_shown():
-    named = stats.label_check(label_world("correct", concepts=5, pairs=100, gap=0.05))
-    assert 0 < named.mde < 0.1
-    fits = [
-        stats.label_check(
-            label_world("correct", concepts=5, pairs=100, gap=named.mde / 0.8, seed=s)
-        ).p
-        for s in range(30)
-    ]
+    def family(seed=0, **world):
+        check = stats.label_check(label_world("correct", pairs=100, seed=seed, **world))
+        return check.families.iloc[0]
+
+    mde = family(concepts=5, gap=0.05)["mde"]
+    assert 0 < mde < 0.1
+    fits = [family(concepts=5, gap=mde / 0.8, seed=s)["p"] for s in range(30)]
     assert np.mean(np.asarray(fits) < 0.05) > 0.6
-    few = stats.label_check(label_world("correct", concepts=2, pairs=100))
-    assert few.smallest_p == 0.5 and np.isnan(few.mde)
+    few = family(concepts=2)
+    assert few["smallest_p"] == 0.5 and np.isnan(few["mde"])
 
 
 def test_planted_names_are_concepts():
