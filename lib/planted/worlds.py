@@ -37,7 +37,6 @@ def make_run(
     tokens: np.ndarray | None = None,
     final: np.ndarray | None = None,
     concepts: Sequence[str] | None = None,
-    sources: Sequence[str] | None = None,
     name: str = "planted",
 ) -> xr.Dataset:
     """A Run of pairs: rows 2i and 2i + 1 of ``score`` are the better and worse response.
@@ -48,8 +47,8 @@ def make_run(
         Shape (2·pairs, heads).
     prompt
         An integer for the prompt of each pair, shape (pairs,); each its own by default.
-    heads, concepts, sources
-        Names, what they claim, and where they are from.
+    heads, concepts
+        Names, and what they claim.
     subset, criterion
         Of each pair.
     hidden
@@ -81,7 +80,7 @@ def make_run(
         "worse": ("comparison", 2 * pairs + 1),
         "criterion": ("comparison", np.asarray(criterion or ["preference"] * n, np.str_)),
         "subset": ("comparison", np.asarray(subset or ["all"] * n, np.str_)),
-        "head_source": ("head", np.asarray(sources or ["planted"] * n_heads, np.str_)),
+        "head_source": ("head", np.asarray(["planted"] * n_heads, np.str_)),
         "head_concept": ("head", np.asarray(concepts or [""] * n_heads, np.str_)),
     }
     if final is not None:

@@ -57,7 +57,7 @@ def of_disentanglement() -> list:
         disentanglement.takeaways(overview, pairs, clusters),
         disentanglement.family(pairs, factors),
         disentanglement.published(overview, published),
-        [disentanglement.answer(overview, clusters)],
+        [disentanglement.answer(overview, clusters, pairs)],
         disentanglement.glued(overview),
     ]
 
@@ -125,7 +125,7 @@ def of_separability() -> list:
     return [
         separability.takeaways(published, ceiling, probes, losses),
         separability.family(losses),
-        [separability.answer(probes)],
+        [separability.answer(probes, losses)],
         [separability.lost(losses)],
         separability.glued(probes, losses),
     ]
@@ -195,13 +195,28 @@ def test_a_head_that_others_beat_is_named_though_its_name_fits():
 def test_concepts_and_readouts_are_counted_of_those_that_were_judged():
     rows = [("safety", 0.9, 0.001, ""), ("honesty", 0.5, 0.4, ""), ("tone", np.nan, np.nan, "few")]
     concepts = pd.DataFrame(rows, columns=["concept", "accuracy", "p_adjusted", "note"])
-    assert "finds 1 of 2 concepts in the state: safety." in separability.answer(concepts)
-    assert separability.answer(concepts[2:]).endswith("probed: few.")
+    rows = [("safety", 0.8, 0.01), ("honesty", 0.5, 0.4), ("tone", np.nan, np.nan)]
+    without = pd.DataFrame(rows, columns=["concept", "probe", "probe_p"])
+    answer = separability.answer(concepts, without)
+    assert answer == "Beyond length, a linear probe finds 1 of 2 concepts in the state: safety."
+    assert separability.answer(concepts[2:], without).endswith("probed: few.")
+    alone = separability.answer(
+        concepts.assign(length=0.9), without.assign(probe=0.497, probe_p=0.6)
+    )
+    assert "finds 0 of 2 concepts in the state. safety is found only as length: 0.900" in alone
+    assert alone.endswith("length alone 0.900, with length taken out 0.497.")
     verdicts = ["read out", "not measurable", "undefined", "read out"]
-    losses = pd.DataFrame({"verdict": verdicts, "note": "no head claims it"})
+    losses = pd.DataFrame({"verdict": verdicts, "note": "no head claims it", "head": list("abcd")})
+    losses = losses.assign(loss=0.4, p_adjusted=0.2, probe=0.9, probe_p=0.01, concept="safety")
     assert "Of 3 readouts" in separability.lost(losses)
     assert separability.lost(losses).endswith("2 read out, 1 not measurable.")
     assert separability.lost(losses[2:3]).endswith("no head claims it.")
+    shown = losses.assign(p_adjusted=0.01, low=0.3, high=0.5)
+    assert separability.lost(shown).endswith(
+        "How much can't be measured, but b loses at least 0.400 [0.300, 0.500] of safety."
+    )
+    hidden = separability.lost(shown.assign(probe_p=0.2))
+    assert "at least" not in hidden, "what no probe finds can't be lost"
 
 
 def test_without_a_gate_nothing_is_compared():

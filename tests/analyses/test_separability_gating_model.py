@@ -38,7 +38,7 @@ def told_of(run) -> list[str]:
 def test_a_readout_has_the_numbers_of_its_verdict(verdict, numbers):
     row = {"concept": "tone", "verdict": verdict, "note": "why", "n": 150, "loss": 0.2, "low": 0.1}
     row |= {"high": 0.3, "p_adjusted": 0.01, "to_scores": 0.3, "to_head": 0.1, "mde": 0.05}
-    row |= {"probe_mde": 0.07, "recovered": 0.56, "planted": 0.6}
+    row |= {"probe_mde": 0.07, "recovered": 0.56, "planted": 0.6, "probe": 0.5, "probe_p": 0.4}
     losses = pd.DataFrame([row | {"head": "one"}, row | {"head": "two"}])
     together = verdict == "not measurable"
     sentences = separability_says.readout(losses)
@@ -53,7 +53,10 @@ def test_a_readout_has_the_numbers_of_its_verdict(verdict, numbers):
 def test_a_probe_that_finds_nothing_says_what_it_would_have_found(p, accuracy, found):
     row = {"concept": "tone", "accuracy": accuracy, "low": 0.3, "high": 0.7, "n": 90, "mde": 0.1}
     row |= {"p_adjusted": p, "length": 0.5, "flipped": np.nan, "note": ""}
-    (text,) = separability_says.probes(pd.DataFrame([row]))
+    without = pd.DataFrame([{"concept": "tone", "probe": accuracy, "probe_p": p}])
+    (text,) = separability_says.probes(pd.DataFrame([row]), without)
+    (length,) = separability_says.probes(pd.DataFrame([row]), without.assign(probe_p=0.3))
+    assert ("is in the state only as length" in length) == found
     assert ("can be read" in text) == found and ("0.600 would have been found" in text) != found
 
 
@@ -72,7 +75,9 @@ def test_what_the_published_probe_measures_is_concluded_only_where_no_head_is_of
     assert "within 0.010 in the median and 0.140 at most" in far
     assert "1 of 3 heads misses it by more than 0.05, the most c: 0.660 where 0.800" in far
     assert "few states (40 here) or skewed scores" in far
-    assert far.endswith("w·h itself is right for at least 0.990.")
+    assert far.endswith(
+        "each head is such a probe itself, w·h, and is right for 0.990 of responses or more."
+    )
 
 
 def test_without_states_there_is_a_reason_in_every_sentence():

@@ -116,7 +116,13 @@ def test_entangled_pairs_are_told_once_and_the_rest_counted():
         told.count("a and 0 are entangled: their choices correlate at 0.90 [0.80, 0.95] on xstest.")
         == 1
     )
-    assert f"{5 - says.SHOWN} further pairs are entangled." in told
+    against = pairs[:1].assign(r=-0.77, low=-0.82, high=-0.71)
+    told_against = says.takeaways(card(MANY, partners="some"), MANY, against)
+    assert "a and 0 are opposed: their choices correlate at -0.77 [-0.82, -0.71] on xstest." in (
+        told_against
+    )
+    assert not any("a and 0 are entangled" in line for line in told_against)
+    assert f"{5 - says.SHOWN} further pairs are entangled or opposed." in told
     assert any("of several datasets the largest correlation is told" in line for line in told)
     told = says.takeaways(card(MANY, partners="none"), MANY, NO_PAIRS)
     assert (

@@ -2,7 +2,7 @@
 
 ``disentanglement_as_published``  Spearman of every two heads over all responses
 ``disentanglement``               between items, within items and pooled, with intervals
-``clusters``                      which heads go together, and whether that is stable
+``clusters``                      which heads go together or are opposed, and whether that is stable
 ``sizes``                         mean |r| and the effective number of heads, with intervals
 ``factors``                       how many dimensions the heads have, by parallel analysis
 ``overview``                      one row a kind, from the tables above
@@ -363,7 +363,7 @@ def _with_length(notes, unknown, given, names, i, j) -> list[str]:
 def clusters(
     run: xr.Dataset, *, threshold: float = THRESHOLD, draws: int = 500, seed: int = 0
 ) -> pd.DataFrame:
-    """Heads that go together: average linkage on 1 − |r|, cut at 1 − ``threshold``.
+    """Heads that go together or are opposed: average linkage on 1 − |r|, cut at 1 − ``threshold``.
 
     Parameters
     ----------

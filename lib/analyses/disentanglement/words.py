@@ -12,7 +12,7 @@ _LEVEL = {"pooled": "pooled", "between": "between items", "within": "within item
 
 
 def takeaways(overview: pd.DataFrame, pairs: pd.DataFrame, clusters: pd.DataFrame) -> list[str]:
-    """How alike the heads are at each level, how many factors, which go together."""
+    """How alike the heads are at each level, how many factors, which go together or against."""
     table = overview.set_index("kind")
     sentences = unusable(clusters)
     if not table.loc["pooled", "heads"]:
@@ -20,7 +20,7 @@ def takeaways(overview: pd.DataFrame, pairs: pd.DataFrame, clusters: pd.DataFram
     sentences += _levels(table)
     for kind in ("pooled", "within"):
         sentences += _factors(table.loc[kind], _LEVEL[kind])
-    return [*sentences, *_groups(clusters), *reversals(pairs)]
+    return [*sentences, *groups(clusters, pairs), *reversals(pairs)]
 
 
 def unusable(clusters: pd.DataFrame) -> list[str]:
@@ -70,16 +70,40 @@ def _factors(row: pd.Series, level: str) -> list[str]:
     return sentences
 
 
-def _groups(clusters: pd.DataFrame) -> list[str]:
+def groups(clusters: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
+    """Clusters within items: heads that choose alike, and those that they are opposed to.
+
+    Clusters are by the size of correlations; the sign with the first head says on which side.
+    """
     table = clusters[(clusters["kind"] == "within") & (clusters["size"] > 1)]
-    return [
-        f"Within items, {', '.join(rows['head'])} go together "
-        f"(stability {rows['stability'].iloc[0]:.2f})."
-        for _, rows in table.groupby("cluster")
-    ] or [
+    within = pairs[pairs["kind"] == "within"]
+    return [_group(rows, within) for _, rows in table.groupby("cluster")] or [
         f"Within items, no two heads reach the threshold of {THRESHOLD:g} at which they would be "
         "one cluster."
     ]
+
+
+def _group(rows: pd.DataFrame, within: pd.DataFrame) -> str:
+    first, *others = rows["head"]
+    r = {other: _between(within, first, other) for other in others}
+    alike = [first, *(head for head in others if r[head]["r"] >= 0)]
+    against = [head for head in others if r[head]["r"] < 0]
+    text = ", ".join(alike) + (" go together" if len(alike) > 1 else "")
+    if against:
+        verb = "are" if len(alike) > 1 else "is"
+        text += f"{' and' if len(alike) > 1 else ''} {verb} opposed to {', '.join(against)}"
+    told = f"stability {rows['stability'].iloc[0]:.2f}"
+    if len(others) == 1:
+        one = r[others[0]]
+        told = f"r = {words.estimate(one['r'], one['low'], one['high'], '.2f')}, {told}"
+    return f"Within items, {text} ({told})."
+
+
+def _between(within: pd.DataFrame, one: str, other: str) -> pd.Series:
+    """The row of two heads, whichever stands first."""
+    same = (within["head"] == one) & (within["other"] == other)
+    turned = (within["head"] == other) & (within["other"] == one)
+    return within[same | turned].iloc[0]
 
 
 def reversals(pairs: pd.DataFrame) -> list[str]:
@@ -124,9 +148,11 @@ def published(overview: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     row, within = rows.loc[PUBLISHED], rows.loc["within"]
     if not row["heads"]:
         return ["The published form has no two heads to compare."]
+    opposed = int((table["flagged"] & (table["rho"] < 0)).sum())
     sentences = [
         f"As published: {int(row['flagged'])} of {int(table['rho'].notna().sum())} pairs lie "
-        f"above {THRESHOLD:g}, mean size {row['mean_abs_r']:.2f}."
+        f"beyond ±{THRESHOLD:g}{f', {opposed} of them opposed' if opposed else ''}, mean size "
+        f"{row['mean_abs_r']:.2f}."
     ]
     if within["heads"]:
         sentences.append(
@@ -136,8 +162,8 @@ def published(overview: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def answer(overview: pd.DataFrame, clusters: pd.DataFrame) -> str:
-    """In short: how alike the heads choose, and which go together."""
+def answer(overview: pd.DataFrame, clusters: pd.DataFrame, pairs: pd.DataFrame) -> str:
+    """In short: how alike the heads choose, and which go together or are opposed."""
     table = overview.set_index("kind")
     row = table.loc["within"]
     if not table.loc["pooled", "heads"]:
@@ -145,10 +171,11 @@ def answer(overview: pd.DataFrame, clusters: pd.DataFrame) -> str:
     if not row["heads"]:
         return f"{_levels(table)[0]} Within items there are no two heads to compare."
     alike = (
-        f"Between two responses to one prompt, two heads' choices correlate at {_size(row)} in "
-        f"the mean, either way; unrelated heads would show {row['noise']:.2f}."
+        "Between two responses to one prompt, the correlation of two heads' choices, whether they "
+        f"go together or are opposed, has a mean size of {_size(row)}; unrelated heads would show "
+        f"{row['noise']:.2f}."
     )
-    return " ".join([alike, *_groups(clusters)])
+    return " ".join([alike, *groups(clusters, pairs)])
 
 
 def glued(overview: pd.DataFrame) -> dict[str, str]:

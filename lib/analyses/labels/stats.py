@@ -121,7 +121,20 @@ WRONG, DOUBTED, NOT_CONTRADICTED, NOT_TESTED = "wrong", "doubted", "not contradi
 MATRIX = ("head", "criterion", "n", "prompts", "missing", "win_rate", "low", "high", "centred")
 MATRIX += ("claims", "claimed", "note")
 FAMILIES = ("family", "heads", "tested", "right", "shown", "p", "smallest_p", "mde")
-HEADS = ("head", "family", "source", "claims", "n", "prompts", "missing", "own", "low", "high", "own_centred", "best")
+HEADS = (
+    "head",
+    "family",
+    "source",
+    "claims",
+    "n",
+    "prompts",
+    "missing",
+    "own",
+    "low",
+    "high",
+    "own_centred",
+    "best",
+)
 HEADS += ("best_centred", "assigned", "right", "fits", "fits_p", "nearest", "nearest_own")
 HEADS += ("beaten_by", "p_adjusted", "label", "why", "note")
 PAIRS = ("head", "other", "claims", "other_claims", "delta", "low", "high", "se", "p")
@@ -273,8 +286,10 @@ def label_check(
     -----
     ``p`` of a family asks only whether its names fit better than random ones would; some wrong
     names may be among them. Names aren't dealt across families: that preference heads and length
-    proxies differ would alone make ``p`` small. A head that measures nothing can be drawn into the pair of a head which measures
-    its concept: a pair accuses neither of the two.
+    proxies differ would alone make ``p`` small.
+
+    A head that measures nothing can be drawn into the pair of a head which measures its concept: a
+    pair accuses neither of the two.
     """
     data = _Data(run, comparisons)
     able = data.usable & (data.remarks == "")

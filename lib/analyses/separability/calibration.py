@@ -10,6 +10,7 @@ from lib.planted.checks import COVERAGE, FALSE, POWER, check, many, seeds
 
 FEATURES = 12
 ALPHA = 0.05
+SHORT = "150 pairs, 120 features"  # where probes fall short of planted directions
 ONE_SIDED = 0.95  # of bounds on one side
 SEEN = ("read out", "not read out")
 
@@ -21,7 +22,11 @@ def checks(draws: int, seed: int) -> list[dict]:
     # Neither a loss nor its interval needs controls or planted directions.
     equal = _verdicts("head equals concept", 400, draws, 400, seed, flips=0, plants=0)
     lost = (equal["p_adjusted"] < ALPHA) & (equal["loss"] > 0)
+    length = _verdicts("only length", 400, draws, 200, seed, plants=0)
     few = _verdicts("not read out", 150, draws, 40, seed, features=120, strength=1.0)
+    wide = {"features": 120, "flips": 0, "plants": 0}
+    no_loss = _verdicts("head equals concept", 150, draws, 200, seed, **wide)
+    loss = _verdicts("not read out", 150, draws, 100, seed, **wide | {"flips": 20})
     size = f"400 pairs, {FEATURES} features"
     false, power = "false-positive rate", "power"
     return [
@@ -31,6 +36,36 @@ def checks(draws: int, seed: int) -> list[dict]:
             false,
             absent["verdict"].isin(SEEN),
             at_most=FALSE,
+        ),
+        check(
+            "the concept is in the state beyond length",
+            f"people choose by length, which the state holds; {size}",
+            false,
+            (length["probe_p"] < ALPHA) & (length["probe"] > 0.5),
+            at_most=FALSE,
+        ),
+        check(
+            "the concept is in the state beyond length",
+            f"people choose by a direction that no head reads; {size}",
+            power,
+            (hidden["probe_p"] < ALPHA) & (hidden["probe"] > 0.5),
+            at_least=POWER,
+        ),
+        check(
+            "a head loses at least some of the concept",
+            f"the head is the concept; {SHORT}",
+            false,
+            (no_loss["p_adjusted"] < ALPHA) & (no_loss["loss"] > 0),
+            at_most=FALSE,
+            note=f"said where a loss is not measurable; mean loss {no_loss['loss'].mean():.3f}",
+        ),
+        check(
+            "a head loses at least some of the concept",
+            f"people choose by a direction that no head reads; {SHORT}",
+            power,
+            (loss["p_adjusted"] < ALPHA) & (loss["loss"] > 0) & (loss["probe_p"] < ALPHA),
+            at_least=POWER,
+            note=f"mean loss {loss['loss'].mean():.3f}",
         ),
         check(
             "the concept is there and not read out",
@@ -65,7 +100,7 @@ def checks(draws: int, seed: int) -> list[dict]:
         ),
         check(
             "a probe can measure this",
-            "150 pairs, 120 features",
+            SHORT,
             false,
             few["verdict"].isin((*SEEN, "not found")),
             at_most=FALSE,

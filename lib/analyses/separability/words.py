@@ -11,11 +11,16 @@ from lib.analyses.separability.stats import PUBLISHED, RECOVERED, VERDICTS
 
 CLOSE = 0.05  # a tenth of the way from chance to always: larger misses aren't explained
 _LOSS = " ({loss:.3f} [{low:.3f}, {high:.3f}], adjusted p = {p_adjusted:.2g}; "
+_SHORT = (
+    "With {n} comparisons the probe finds {recovered:.3f} where the planted directions themselves "
+    f"give {{planted:.3f}}; {RECOVERED:g} apart is allowed"
+)
 _READOUT = {
     "undefined": "{concept}: no readout loss can be given ({note}).",
-    "not measurable": "{concept} → {head}: not measurable. With {n} comparisons the probe finds "
-    f"{{recovered:.3f}} where the planted directions themselves give {{planted:.3f}}; "
-    f"{RECOVERED:g} apart is allowed.",
+    "not measurable": "{concept} → {head}: not measurable. " + _SHORT + ".",
+    "at least": "{head} loses part of {concept} that the state holds, at least {loss:.3f} "
+    "[{low:.3f}, {high:.3f}] (adjusted p = {p_adjusted:.2g}). " + _SHORT + ", so how much more is "
+    "not measurable.",
     "not read out": "{head} loses part of {concept} that the state holds"
     + _LOSS
     + "{to_scores:.3f} before the scores, {to_head:.3f} after).",
@@ -32,7 +37,7 @@ def takeaways(
     probe: pd.DataFrame, ceiling: pd.DataFrame, concepts: pd.DataFrame, losses: pd.DataFrame
 ) -> list[str]:
     """All of the page's findings in order."""
-    sentences = [*published(probe, ceiling), *probes(concepts), *readout(losses)]
+    sentences = [*published(probe, ceiling), *probes(concepts, losses), *readout(losses)]
     return [*sentences, *measurable(losses)]
 
 
@@ -45,11 +50,12 @@ def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> list[str]:
     nearest = min(known["components"].unique(), key=lambda k: abs(k - PUBLISHED))
     used = known[known["components"] == nearest]
     best, worst = (used.loc[used["accuracy"].agg(which)] for which in ("idxmax", "idxmin"))
+    least = used["ceiling"].min()
     return [
         f"On {nearest} components the published probe is right for {best['accuracy']:.3f} of "
         f"responses for {best['head']} and {worst['accuracy']:.3f} for {worst['head']}.",
-        f"{_predicted(used)} On the whole state, w·h itself is right for at least "
-        f"{used['ceiling'].min():.3f}.",
+        f"{_predicted(used)} With no component dropped each head is such a probe itself, w·h, and "
+        f"is right for {'every response' if least == 1 else f'{least:.3f} of responses or more'}.",
     ]
 
 
@@ -71,28 +77,43 @@ def _predicted(used: pd.DataFrame) -> str:
     )
 
 
-def probes(table: pd.DataFrame) -> list[str]:
-    """What the concept probes found, beside length alone."""
-    return [_probe(row) for row in table.itertuples()]
+def probes(table: pd.DataFrame, losses: pd.DataFrame) -> list[str]:
+    """What the concept probes found, beside length alone and with length taken out."""
+    return [_probe(row) for row in _without_length(table, losses).itertuples()]
+
+
+def _without_length(concepts: pd.DataFrame, losses: pd.DataFrame) -> pd.DataFrame:
+    """Probes beside the same with length taken out (``probe``, ``probe_p``)."""
+    columns = ["concept", "probe", "probe_p"]
+    return concepts.merge(losses.drop_duplicates("concept")[columns], on="concept", how="left")
 
 
 def _found(row: Any) -> Any:
-    """Of one probe, or of each in a table."""
+    """With length, by one probe or each in a table."""
     return (row.p_adjusted < 0.05) & (row.accuracy > 0.5)
+
+
+def _beyond(row: Any) -> Any:
+    """With length taken out."""
+    return (row.probe_p < 0.05) & (row.probe > 0.5)
 
 
 def _probe(row: Any) -> str:
     if pd.isna(row.accuracy):
         return f"{row.concept}: no probe ({row.note})."
-    text = "can be read from the state" if _found(row) else "was not found in the state"
+    if _beyond(row):
+        text = "can be read from the state beyond length"
+    else:
+        text = "is in the state only as length" if _found(row) else "was not found in the state"
     text = (
         f"{row.concept} {text}: a linear probe ranks "
         f"{words.estimate(row.accuracy, row.low, row.high)} of {row.n} held-out comparisons as the "
-        f"data set marks them (adjusted p = {row.p_adjusted:.2g}); length alone {row.length:.3f}"
+        f"data set marks them (adjusted p = {row.p_adjusted:.2g}); length alone {row.length:.3f}, "
+        f"with length taken out {row.probe:.3f} (adjusted p = {row.probe_p:.2g})"
     )
     if pd.notna(row.flipped):
         text += f"; with signs flipped {row.flipped:.3f}"
-    if not _found(row) and pd.notna(row.mde):
+    if not _found(row) and not _beyond(row) and pd.notna(row.mde):
         text += f"; {0.5 + row.mde:.3f} would have been found"
     return f"{text}."
 
@@ -101,7 +122,7 @@ def readout(table: pd.DataFrame) -> list[str]:
     """The verdict on each readout, with its numbers; a concept's unmeasurable ones as one."""
     sentences = []
     for _, rows in table.groupby("concept", sort=False):
-        lost = rows["verdict"] == "not measurable"
+        lost = (rows["verdict"] == "not measurable") & ~at_least(rows)
         together = rows[lost].head(1).assign(head=", ".join(rows.loc[lost, "head"]))
         both = [*together.itertuples(), *rows[~lost].itertuples()]
         sentences += map(_readout, both)
@@ -109,7 +130,17 @@ def readout(table: pd.DataFrame) -> list[str]:
 
 
 def _readout(row: Any) -> str:
-    return _READOUT[row.verdict].format(**row._asdict(), reach=0.5 + row.probe_mde)
+    verdict = "at least" if at_least(row) else row.verdict
+    return _READOUT[verdict].format(**row._asdict(), reach=0.5 + row.probe_mde)
+
+
+def at_least(row: Any) -> Any:
+    """Is a loss shown though its size isn't measurable? Of one readout or each in a table.
+
+    A probe that falls short finds too small a loss, so what it finds is a lower bound.
+    """
+    lost = (row.p_adjusted < 0.05) & (row.loss > 0)
+    return (row.verdict == "not measurable") & lost & _beyond(row)
 
 
 def measurable(losses: pd.DataFrame) -> list[str]:
@@ -119,8 +150,9 @@ def measurable(losses: pd.DataFrame) -> list[str]:
     if judged == len(asked):
         return []
     return [
-        f"So {judged or 'none'} of {len(asked)} readouts can be judged with this many comparisons; "
-        "whether a probe finds the concept can be said all the same."
+        f"So the size of {judged or 'none'} of {len(asked)} readout losses can be measured with "
+        "this many comparisons; whether a probe finds the concept, and whether a head loses at "
+        "least some of it, can be said all the same."
     ]
 
 
@@ -131,21 +163,28 @@ def family(losses: pd.DataFrame) -> list[str]:
         return ["No test could be made, so there is no family to correct."]
     judged = int(losses["p"].notna().sum())
     return [
-        f"Two families of tests, each corrected by Holm: probes of "
-        f"{words.count(concepts, 'concept')}, and {judged} readout "
+        f"Three families of tests, each corrected by Holm: probes of "
+        f"{words.count(concepts, 'concept')}, the same with length taken out, and {judged} readout "
         f"loss{'' if judged == 1 else 'es'}. What would have been found is told at power .8 after "
         "that correction."
     ]
 
 
-def answer(concepts: pd.DataFrame) -> str:
-    """In short: which concepts a probe finds in the state."""
+def answer(concepts: pd.DataFrame, losses: pd.DataFrame) -> str:
+    """In short: which concepts a probe finds in the state, and which only as length."""
     known = concepts[concepts["accuracy"].notna()]
     if known.empty:
         return f"No concept could be probed: {words.reasons(concepts['note'])}."
-    found = known[_found(known)]["concept"]
-    names = f": {', '.join(found)}" if len(found) else ""
-    return f"A linear probe finds {len(found)} of {len(known)} concepts in the state{names}."
+    known = _without_length(known, losses)
+    found, alone = known[_beyond(known)], known[_found(known) & ~_beyond(known)]
+    names = f": {', '.join(found['concept'])}" if len(found) else ""
+    text = f"Beyond length, a linear probe finds {len(found)} of {len(known)} concepts in the state"
+    only = words.each(
+        alone,
+        " {concept} is found only as length: {accuracy:.3f}, length alone {length:.3f}, with "
+        "length taken out {probe:.3f}.",
+    )
+    return f"{text}{names}.{''.join(only)}"
 
 
 def lost(losses: pd.DataFrame) -> str:
@@ -153,15 +192,21 @@ def lost(losses: pd.DataFrame) -> str:
     judged = losses.loc[losses["verdict"] != "undefined", "verdict"]
     if judged.empty:
         return f"No readout could be judged: {words.reasons(losses['note'])}."
-    return (
+    text = (
         f"Of {len(judged)} readouts by a head that claims the concept: "
         f"{words.tally(judged, VERDICTS)}."
     )
+    some = words.each(
+        losses[at_least(losses)],
+        "{head} loses at least {loss:.3f} [{low:.3f}, {high:.3f}] of {concept}",
+    )
+    return f"{text} How much can't be measured, but {', '.join(some)}." if some else text
 
 
 def glued(concepts: pd.DataFrame, losses: pd.DataFrame) -> dict[str, str]:
     """Values of the page for other pages: one sentence a concept, one a loss."""
-    kept = {f"probe-{row.concept}": _probe(row) for row in concepts.itertuples()}
+    probed = _without_length(concepts, losses)
+    kept = {f"probe-{row.concept}": _probe(row) for row in probed.itertuples()}
     return kept | {
         f"readout-{row.concept}-{row.head}": _readout(row) for row in losses.itertuples()
     }

@@ -1,4 +1,4 @@
-"""Worlds for separability: a concept that is read out, one that isn't, one that isn't there.
+"""Worlds for separability: a concept that is read out, that isn't, that isn't there, or is length.
 
 States are normal with a falling spectrum. People choose by a direction u of the state, with
 probability σ(a·u·Δh), or by nothing; one head claims the concept.
@@ -14,7 +14,7 @@ from lib.errors import unknown
 from lib.planted.worlds import make_run
 
 CONCEPT = "helpfulness"
-KINDS = ("not read out", "absent", "head equals concept")
+KINDS = ("not read out", "absent", "head equals concept", "only length")
 
 
 def separability_world(
@@ -28,6 +28,7 @@ def separability_world(
         ``"not read out"``: people choose by u, both heads are orthogonal to it.
         ``"absent"``: people choose by nothing that the state holds.
         ``"head equals concept"``: people choose by u, and ``claims`` is u.
+        ``"only length"``: people choose by log length, which u holds beside its own.
     pairs, features
         Sizes.
     strength
@@ -47,10 +48,18 @@ def separability_world(
     hidden = generator.standard_normal((pairs, 2, features)) * spectrum
     axes = np.linalg.qr(generator.standard_normal((features, 3)))[0].T
     gap = (hidden[:, 0] - hidden[:, 1]) @ axes[0]
-    chance = np.full(pairs, 0.5) if kind == "absent" else expit(strength * gap / gap.std())
+    blind = kind in ("absent", "only length")
+    chance = np.full(pairs, 0.5) if blind else expit(strength * gap / gap.std())
     swap = generator.random(pairs) >= chance
     hidden[swap] = hidden[swap, ::-1]
     hidden = hidden.reshape(2 * pairs, features)
+    tokens = generator.integers(20, 400, 2 * pairs)
+    if kind == "only length":
+        two = tokens.reshape(pairs, 2)
+        gap = np.log(two[:, 0] / two[:, 1])
+        shorter = generator.random(pairs) >= expit(strength * gap / gap.std())
+        two[shorter] = two[shorter, ::-1]
+        hidden = hidden + np.log(tokens)[:, None] * axes[0]
     weight = axes[[0 if kind == "head equals concept" else 1, 2]]
     run = make_run(
         hidden @ weight.T,
@@ -58,7 +67,7 @@ def separability_world(
         concepts=[CONCEPT, ""],
         criterion=[CONCEPT] * pairs,
         hidden=hidden,
-        tokens=generator.integers(20, 400, 2 * pairs),
+        tokens=tokens,
         name="planted/separability",
     )
     prompts = generator.standard_normal((pairs, features)).astype(np.float32)

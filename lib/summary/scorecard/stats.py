@@ -261,7 +261,8 @@ def _partners(tables: Tables) -> dict[str, list[str]] | None:
     found: dict[str, dict[str, str]] = {}
     for row in entanglement(tables).itertuples():  # the largest |r| of a pair comes first
         for one, other in ((row.head, row.other), (row.other, row.head)):
-            told = f"{other} (r = {row.r:.2f} on {row.dataset})"
+            against = "opposed, " if row.r < 0 else ""
+            told = f"{other} ({against}r = {row.r:.2f} on {row.dataset})"
             found.setdefault(one, {}).setdefault(other, told)
     return {head: list(told.values()) for head, told in found.items()}
 

@@ -121,14 +121,16 @@ def _partners(card: pd.DataFrame, entangled: pd.DataFrame) -> list[str]:
             f"No two heads' choices correlate beyond ±{THRESHOLD:g} for sure, wherever that was "
             "looked at."
         ]
+    once = entangled.drop_duplicates(["head", "other"])
     pairs = words.each(
-        entangled.drop_duplicates(["head", "other"]),
-        "{head} and {other} are entangled: their choices correlate at {r:.2f} "
+        once.assign(how=["opposed" if r < 0 else "entangled" for r in once["r"]]),
+        "{head} and {other} are {how}: their choices correlate at {r:.2f} "
         "[{low:.2f}, {high:.2f}] on {dataset}.",
     )
     return [
-        *words.first(pairs, SHOWN, "further pairs are entangled."),
-        f"Two heads count as entangled where the whole interval lies beyond ±{THRESHOLD:g}; of "
+        *words.first(pairs, SHOWN, "further pairs are entangled or opposed."),
+        f"Two heads count as entangled where the whole interval lies above {THRESHOLD:g} and as "
+        f"opposed where it lies below −{THRESHOLD:g}; of "
         "several datasets the largest correlation is told.",
     ]
 

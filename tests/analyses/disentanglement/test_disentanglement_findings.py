@@ -44,6 +44,28 @@ def test_pairs_of_opposite_signs_are_counted_of_those_with_both_intervals():
     assert "a and 0; a and 1." in text
 
 
+@pytest.mark.parametrize(
+    ("heads", "r", "said"),
+    [
+        ("ab", {"ab": -0.77}, "a is opposed to b (r = -0.77 [-0.82, -0.70], stability 1.00)."),
+        ("ab", {"ab": 0.9}, "a, b go together (r = 0.90 [0.85, 0.97], stability 1.00)."),
+        ("abc", {"ab": -0.9, "ac": 0.8, "bc": -0.8}, "a, c go together and are opposed to b (s"),
+        ("abc", {"ab": -0.9, "ac": -0.8, "bc": 0.8}, "a is opposed to b, c (stability 1.00)."),
+    ],
+)
+def test_heads_of_one_cluster_with_a_negative_correlation_are_opposed(heads, r, said):
+    clusters = pd.DataFrame({"kind": "within", "head": list(heads), "cluster": 1})
+    clusters = clusters.assign(size=len(heads), stability=1.0)
+    pairs = pd.DataFrame(
+        [("within", one, other, r, r - 0.05, r + 0.07) for (one, other), r in r.items()],
+        columns=["kind", "head", "other", "r", "low", "high"],
+    )
+    (text,) = words.groups(clusters, pairs)
+    assert text.startswith(f"Within items, {said}")
+    turned = pairs.rename(columns={"head": "other", "other": "head"})
+    assert words.groups(clusters, turned) == [text]
+
+
 def test_a_hidden_factor_count_is_called_a_lower_bound():
     assert "minor factors can't be seen" in told(worlds.blocks_world(general=0.7))
     assert "minor factors" not in told(worlds.blocks_world(general=0.3))

@@ -30,7 +30,9 @@ def test_a_pair_is_told_where_it_says_more_than_the_wrong_head():
     table["claims"], table["other_claims"] = table["head"].map(claims), table["other"].map(claims)
     follows = {"a": "B", "b": "A", "f": "C"}
     centred = pd.DataFrame({"head": list(follows), "other_claims": list(follows.values())})
-    check = stats.LabelCheck(heads, table, centred.assign(wrong=True, p=0), pd.DataFrame(), 7, 0, 0, "")
+    check = stats.LabelCheck(
+        heads, table, centred.assign(wrong=True, p=0), pd.DataFrame(), 7, 0, 0, ""
+    )
     told = on_labels.unexplained(check)[["head", "other"]].to_numpy().tolist()
     # a and b are exchanged, which explains a's other pairs; f follows what c claims.
     assert told == [["a", "b"], ["d", "e"], ["f", "c"], ["g", "rival"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.analyses.separability import stats
+from lib.analyses.separability import stats, words
 from lib.analyses.separability.stats import VERDICTS, ceiling, learning_curve, probes, readout
 from lib.analyses.separability.worlds import CONCEPT, separability_world
 from lib.errors import ParameterError
@@ -92,8 +92,11 @@ def test_length_alone_is_seen_and_taken_out_of_the_readout():
     found = probes(run, flips=3).iloc[0]
     assert found["length"] > 0.95
     assert found["accuracy"] > 0.95
-    left = readout(run).iloc[0]
-    assert left["probe"] < 0.56, "what is left without length is noise"
+    left = readout(run)
+    assert left["probe"].item() < 0.56, "what is left without length is noise"
+    answer = words.answer(probes(run, flips=3), left)
+    assert answer.startswith("Beyond length, a linear probe finds 0 of 1 concepts in the state. ")
+    assert f"{CONCEPT} is found only as length:" in answer
 
 
 def test_few_comparisons_of_many_features_are_not_measurable():
@@ -101,6 +104,24 @@ def test_few_comparisons_of_many_features_are_not_measurable():
     row = readout(world, repeats=1).iloc[0]
     assert row["planted"] - row["recovered"] > stats.RECOVERED
     assert row["verdict"] == "not measurable"
+
+
+def test_a_loss_that_is_shown_though_not_measurable_is_at_least_what_was_found():
+    world = separability_world("not read out", pairs=150, features=120, seed=4)
+    table = readout(world, repeats=1)
+    (row,) = table.itertuples()
+    assert row.verdict == "not measurable" and row.p_adjusted < 0.05
+    # People choose by u with σ(2.5 u·Δh), which u itself ranks better than any probe of it does.
+    assert row.loss < row.planted - 0.5
+    (text,) = words.readout(table)
+    assert text.startswith(f"claims loses part of {CONCEPT} that the state holds, at least ")
+
+
+def test_a_concept_that_people_choose_by_length_alone_is_not_found_beyond_length():
+    run = separability_world("only length", pairs=300, seed=2)
+    assert probes(run, flips=9).iloc[0]["p_adjusted"] < 0.05
+    assert readout(run, repeats=1, plants=0).iloc[0]["verdict"] != "not read out"
+    assert readout(run, repeats=1, plants=0).iloc[0]["probe_p"] > 0.05
 
 
 def test_more_prompts_help_until_they_do_not():

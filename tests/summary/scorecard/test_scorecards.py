@@ -239,8 +239,8 @@ def test_partners_choose_alike_within_items_in_both_directions(keep, left):
     # a and c: .74 [.69, .79] may be below .7
     assert found[["dataset", "r"]].values.tolist() == [["llmbar", -0.9], ["xstest", -0.76]]
     card = summary.scorecard(left()).set_index("head")
-    assert card.loc["a", "partners"] == "b (r = -0.90 on llmbar)"
-    assert card.loc["b", "partners"] == "a (r = -0.90 on llmbar)"
+    assert card.loc["a", "partners"] == "b (opposed, r = -0.90 on llmbar)"
+    assert card.loc["b", "partners"] == "a (opposed, r = -0.90 on llmbar)"
 
 
 def test_a_model_of_one_head_has_a_scorecard(keep):
