@@ -43,7 +43,7 @@ def rivals_of(part: Moments, own: np.ndarray, family: np.ndarray, head: int) -> 
 
 
 def fits_p(part: Moments, own: np.ndarray, family: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """p that a name doesn't fit: the largest of ``half`` and of one beside each such head.
+    """P that a name doesn't fit: the largest of ``half`` and of one beside each such head.
 
     An intersection–union test: all of it must be so. Shape (…, heads), NaN without a claim.
     """

@@ -75,7 +75,9 @@ def fits(check: LabelCheck) -> str:
         f"Of {words.count(check.tested, 'name')} that could be tested, {count or 'none'} "
         f"{'is' if count == 1 else 'are'} shown to fit"
     )
-    text += f", beyond the {'interval' if count == 1 else 'intervals'}: {shown}" if count else ""
+    text += (
+        f", beyond {'its interval' if count == 1 else 'their intervals'}: {shown}" if count else ""
+    )
     return f"{text}{'; ' if rest else ''}{rest}."
 
 
@@ -103,10 +105,10 @@ def as_a_whole(check: LabelCheck) -> list[str]:
 
 def _family(row: Any) -> str:
     better = row.p < 0.05
-    found = "fit better than random ones would" if better else "can't be told from random ones"
+    found = "fit better than" if better else "can't be told from"
     text = (
-        f"Dealt among {row.family} alone, {words.count(row.tested, 'name')} {found} as a whole "
-        f"(p = {row.p:.2g}; the smallest p that these names allow is {row.smallest_p:.2g})."
+        f"Among {row.family}, {words.count(row.tested, 'name')} as a whole {found} the same names "
+        f"dealt at random (p = {row.p:.2g}; the smallest p that these names allow is {row.smallest_p:.2g})."
     )
     if better:
         return text
