@@ -108,7 +108,8 @@ def _family(row: Any) -> str:
     found = "fit better than" if better else "can't be told from"
     text = (
         f"Among {row.family}, {words.count(row.tested, 'name')} as a whole {found} the same names "
-        f"dealt at random (p = {row.p:.2g}; the smallest p that these names allow is {row.smallest_p:.2g})."
+        f"dealt at random (p = {row.p:.2g}; the smallest p that these names allow is "
+        f"{row.smallest_p:.2g})."
     )
     if better:
         return text
