@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from lib.analyses.separability import stats
+from lib.analyses.separability.words import at_least
 from lib.analyses.separability.worlds import separability_world
 from lib.planted.checks import COVERAGE, FALSE, POWER, check, many, seeds
 
@@ -22,11 +23,11 @@ def checks(draws: int, seed: int) -> list[dict]:
     # Neither a loss nor its interval needs controls or planted directions.
     equal = _verdicts("head equals concept", 400, draws, 400, seed, flips=0, plants=0)
     lost = (equal["p_adjusted"] < ALPHA) & (equal["loss"] > 0)
-    length = _verdicts("only length", 400, draws, 200, seed, plants=0)
+    length = _verdicts("only length", 400, draws, 120, seed, plants=0)
     few = _verdicts("not read out", 150, draws, 40, seed, features=120, strength=1.0)
-    wide = {"features": 120, "flips": 0, "plants": 0}
-    no_loss = _verdicts("head equals concept", 150, draws, 200, seed, **wide)
-    loss = _verdicts("not read out", 150, draws, 100, seed, **wide | {"flips": 20})
+    wide = {"features": 120}
+    no_loss = _verdicts("head equals concept", 150, draws, 120, seed, **wide, flips=0, plants=0)
+    loss = _verdicts("not read out", 250, draws, 60, seed, **wide)
     size = f"400 pairs, {FEATURES} features"
     false, power = "false-positive rate", "power"
     return [
@@ -61,9 +62,9 @@ def checks(draws: int, seed: int) -> list[dict]:
         ),
         check(
             "a head loses at least some of the concept",
-            f"people choose by a direction that no head reads; {SHORT}",
+            "people choose by a direction that no head reads; 250 pairs, 120 features",
             power,
-            (loss["p_adjusted"] < ALPHA) & (loss["loss"] > 0) & (loss["probe_p"] < ALPHA),
+            at_least(loss),
             at_least=POWER,
             note=f"mean loss {loss['loss'].mean():.3f}",
         ),
