@@ -24,13 +24,6 @@
     return document.documentElement.dataset.content_root ?? sphinx.URL_ROOT ?? "";
   }
 
-  /* Links that name a page from the site's root lead there from whichever page shows them. */
-  function resolveLinks() {
-    for (const link of document.querySelectorAll("a[data-page]")) {
-      link.setAttribute("href", siteRoot() + link.dataset.page);
-    }
-  }
-
   /** Draw spec in the element with that id; a second chart takes the second such element. */
   function rewardChart(id, spec) {
     const element = Array.from(document.querySelectorAll(`[id="${CSS.escape(id)}"]`)).find(
@@ -229,7 +222,6 @@
       attributeFilter: ["data-theme"],
     });
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refreshAll);
-    resolveLinks();
     pageTables();
     const waiting = window.rewardCharts || [];
     window.rewardCharts = { push: (entry) => rewardChart(entry[0], entry[1]) };

@@ -134,7 +134,8 @@ class PagePlan:
         """What the page is about, for titles; empty for a page of the whole book."""
         if self.shared:
             return ""
-        return paths.public(self.model if self.once else self.runs[0].dataset)
+        model = paths.public(self.model)
+        return model if self.once else f"{model} on {paths.public(self.runs[0].dataset)}"
 
     @property
     def parameters(self) -> dict[str, Any]:

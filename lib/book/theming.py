@@ -6,15 +6,21 @@
 - "Edit" leads to the source of a page. Pages under ``book/results`` are generated and ignored
   by git, so the theme's own link to them would lead nowhere. The button is off until
   ``_config.yml`` names a repository.
+- A folded part of the sidebar has a button that says what it unfolds.
+- What a page shows of another one brings its links along. Those that name their page from the
+  site's root (``data-page``) lead there from whichever page shows them.
 """
 
 from __future__ import annotations
 
 import html
+import posixpath
 import re
 from typing import Any
 
 EXECUTED = re.compile(r"book/results/(?:[^?#]*/)?([^/?#]+\.ipynb)")
+FROM_THE_ROOT = re.compile(r'<a href="[^"]*" data-page="([^"]*)"')
+FOLDED = re.compile(r">([^<]+)</a><details[^>]*><summary(?=>)")
 AFTER_THE_THEME = 900
 PLAIN = ("pagetitle", "root_title")  # text that the theme's templates don't escape
 
@@ -24,10 +30,35 @@ def source(url: str) -> str:
     return EXECUTED.sub(r"notebooks/\1", url)
 
 
+def placed(body: str, page: str) -> str:
+    """Markup whose links that name a page from the site's root lead there from this one."""
+    here = posixpath.dirname(page) or "."
+
+    def led(link: re.Match) -> str:
+        return f'<a href="{posixpath.relpath(link[1], here)}" data-page="{link[1]}"'
+
+    return FROM_THE_ROOT.sub(led, body)
+
+
+def named(navigation: str) -> str:
+    """A sidebar whose buttons have the names of the pages that they unfold the others of."""
+
+    def name(part: re.Match) -> str:
+        return f'{part[0]} aria-label="{html.escape(html.unescape(part[1]))}: its pages"'
+
+    return FOLDED.sub(name, navigation)
+
+
 def _mend_page(app: Any, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
     for name in PLAIN:
         if name in context:
             context[name] = html.escape(context[name])
+    if "body" in context:
+        context["body"] = placed(context["body"], pagename)
+    if made := context.get("generate_toctree_html"):
+        context["generate_toctree_html"] = lambda *given, **options: named(
+            f"{made(*given, **options)}"
+        )
     for button in context.get("header_buttons", ()):
         for link in (button, *button.get("buttons", ())):
             if link.get("label") == "source-edit-button":

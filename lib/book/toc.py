@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,23 @@ from lib.book.plan import LAST, PagePlan, Plan, read
 FRONT = ("findings/*",)
 METHODS = ("methods", "stimuli", "glossary", "reproduce", "how-to/*")
 ACROSS = ("compare", "published", "calibration", "speed")  # their order; others follow
+OVERVIEWS = ("model", "data")  # pages that stand for their model or dataset
 HEADER = "# Written by `python -m lib toc` from audit.yml; don't edit.\n"
 
 
 def render(plan: Plan | None = None) -> str:
     """The text of a table of contents; of ``audit.yml`` alone by default, as it is committed.
 
-    It lists the index, the findings, a part for each model, pages across models, the methods
-    and the status page. Pages that say nothing about their model are left out.
+    It lists the index, the findings, the models, pages across models, the methods and the
+    status page. A model's pages are below it, those about a dataset below that. Pages that say
+    nothing about their model are left out.
     """
     plan = plan or read(local=False)
     shown = [page for page in plan.pages if applies.listed(page)]
     names = captions(plan.models)
     parts = [_part("Findings", _chapters(FRONT))]
-    parts += [
-        _part(f"Model {names[model]}", map(_entry, _of(model, shown))) for model in plan.models
-    ]
+    models = (_model(names[model], model, shown) for model in plan.models)
+    parts.append(_part("Models", chain.from_iterable(models)))
     shared = [page for page in shown if page.shared and page.notebook != LAST]
     parts.append(_part("Across models", map(_entry, sorted(shared, key=_place))))
     parts.append(_part("Methods", _chapters(METHODS)))
@@ -74,7 +76,7 @@ def write() -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def _part(caption: str, chapters: Iterable[dict[str, str]]) -> dict[str, Any]:
+def _part(caption: str, chapters: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {"caption": caption, "chapters": list(chapters)}
 
 
@@ -84,10 +86,28 @@ def _chapters(names: Iterable[str]) -> list[dict[str, str]]:
     return [{"file": f"book/{path.relative_to(paths.BOOK).with_suffix('')}"} for path in found]
 
 
-def _of(model: str, shown: list[PagePlan]) -> list[PagePlan]:
-    """A model's pages; those about it as a whole come before those about one dataset."""
+def _model(name: str, model: str, shown: list[PagePlan]) -> list[dict[str, Any]]:
+    """A model with its pages below it; without a page about it, each of its datasets."""
     own = [page for page in shown if page.model == model and not page.shared]
-    return sorted(own, key=lambda page: not page.once)
+    whole = [page for page in own if page.once]
+    by_data: dict[str, list[PagePlan]] = {}
+    for page in own:
+        if not page.once:
+            by_data.setdefault(paths.public(page.runs[0].dataset), []).append(page)
+    if whole:
+        return [_group(name, whole, [_group(*each) for each in by_data.items()])]
+    return [_group(f"{name} on {data}", pages) for data, pages in by_data.items()]
+
+
+def _group(
+    name: str, pages: list[PagePlan], below: Iterable[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The page that gives an overview, under a name, with the others and ``below`` folded in."""
+    first, *others = sorted(pages, key=lambda page: page.notebook not in OVERVIEWS)
+    entry = _entry(first)
+    title = name if first.notebook in OVERVIEWS else f"{name}: {entry['title']}"
+    sections = [*map(_entry, others), *below]
+    return entry | {"title": title} | ({"sections": sections} if sections else {})
 
 
 def _place(page: PagePlan) -> int:
@@ -95,7 +115,4 @@ def _place(page: PagePlan) -> int:
 
 
 def _entry(page: PagePlan) -> dict[str, str]:
-    title = heading(page.notebook)
-    if not page.once and not page.shared:
-        title += f": {page.about}"
-    return {"file": page.output.removesuffix(".ipynb"), "title": title}
+    return {"file": page.output.removesuffix(".ipynb"), "title": heading(page.notebook)}

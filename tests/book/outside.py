@@ -1,8 +1,9 @@
-"""What the files of a site would load from other sites."""
+"""What the files of a site would load from other sites, and links in them that lead nowhere."""
 
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 # Elements that load what their attribute names; a link that is followed by hand is none.
 LOADING = {
@@ -57,4 +58,39 @@ def from_elsewhere(folder: Path) -> list[str]:
             found += [f"{path.name}: {load}" for load in loads.found if ELSEWHERE.match(load)]
         elif path.suffix == ".css":
             found += [f"{path.name}: {load}" for load in IN_STYLE.findall(path.read_text())]
+    return found
+
+
+class Links(HTMLParser):
+    """Gathers a page's links and the places in it that a link may name."""
+
+    def __init__(self):
+        super().__init__()
+        self.found: list[str] = []
+        self.places: set[str] = set()
+
+    def handle_starttag(self, tag, attrs):
+        given = {name: value or "" for name, value in attrs}
+        self.places |= {given[name] for name in ("id", "name") if name in given}
+        self.found += [given[name] for name in ("href", "src") if name in given]
+
+
+def leading_nowhere(folder: Path) -> list[str]:
+    """Links within a site, as its files have them before any script runs, without a target."""
+    pages = {}
+    for path in sorted(folder.rglob("*.html")):
+        if "_static" not in path.relative_to(folder).parts:  # templates of the theme
+            pages[path] = Links()
+            pages[path].feed(path.read_text())
+    found = []
+    for path, page in pages.items():
+        for link in page.found:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            part = unquote(parts.fragment)
+            known = not part or target not in pages or part in pages[target].places
+            if not (link and target.is_file() and known):
+                found.append(f"{path.relative_to(folder)}: {link}")
     return found

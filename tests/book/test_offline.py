@@ -4,7 +4,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from outside import from_elsewhere
+from outside import from_elsewhere, leading_nowhere
 
 from lib.book import pages
 
@@ -40,6 +40,21 @@ def test_loads_from_elsewhere_are_found(tmp_path):
         "a.html: https://x.org/e.css",
         "a.html: http://x.org/f",
         "g.css: https://x.org/g.png",
+    ]
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c.html").write_text('<h2 id="there">t</h2><a href="../a.html#top">up</a>')
+    (tmp_path / "a.html").write_text(
+        '<a href="b/c.html#there">right</a><a href="https://x.org">out</a><a href="#">here</a>'
+        '<a href="b/d.html">no page</a><a href="b/c.html#else">no place</a><img src="e.png">'
+        '<a href="">nothing</a><a href="data:text/csv,a">data</a>'
+    )
+    lost = ["b/d.html", "b/c.html#else", "e.png", ""]
+    assert leading_nowhere(tmp_path) == [
+        *(f"a.html: {link}" for link in lost),
+        "b/c.html: ../a.html#top",
     ]
 
 

@@ -40,6 +40,7 @@ def test_a_dataset_gives_a_run_and_a_page_for_each_notebook(tmp_path):
 def test_loading_options_reach_the_page(tmp_path):
     found = plan.read(audit(tmp_path, datasets=[{"name": "stimuli/probes", "limit": 3}]))
     assert found.pages[0].parameters["limit"] == 3
+    assert found.pages[0].about == "smol-armo on stimuli/probes"
 
 
 def test_a_page_for_the_model_reads_the_runs_it_names(tmp_path):
@@ -165,12 +166,15 @@ def test_the_committed_table_of_contents_is_in_step():
     assert paths.TOC.read_text() == toc.render()
 
 
+def unfolded(entries):
+    for entry in entries:
+        yield entry
+        yield from unfolded(entry.get("sections", ()))
+
+
 def test_every_page_is_in_the_table_of_contents_once():
-    entries = [
-        chapter["file"]
-        for part in yaml.safe_load(toc.render())["parts"]
-        for chapter in part["chapters"]
-    ]
+    parts = yaml.safe_load(toc.render())["parts"]
+    entries = [entry["file"] for part in parts for entry in unfolded(part["chapters"])]
     pages = [
         page.output.removesuffix(".ipynb")
         for page in plan.read(local=False).pages
@@ -289,18 +293,42 @@ def test_the_parts_of_the_contents_are_models_then_across_then_methods_then_stat
     parts = yaml.safe_load(toc.render(found))["parts"]
     assert [part["caption"] for part in parts] == [
         "Findings",
-        "Model m",
-        "Model n",
+        "Models",
         "Across models",
         "Methods",
         "Status",
     ]
     files = [[chapter["file"].removeprefix("book/") for chapter in p["chapters"]] for p in parts]
     assert files[0] == ["findings/one"]
-    assert files[1] == ["results/m/card", "results/m/x/data", "results/m/y/data"]
-    assert files[3] == ["results/draws", "results/across", "results/claims"]
-    assert files[4] == ["methods", "how-to/a", "how-to/b"]
-    assert files[5] == ["results/status"]
+    assert files[1] == ["results/m/card", "results/n/card"]
+    assert files[2] == ["results/draws", "results/across", "results/claims"]
+    assert files[3] == ["methods", "how-to/a", "how-to/b"]
+    assert files[4] == ["results/status"]
+
+
+def test_pages_of_a_model_are_below_it_and_those_of_a_dataset_below_that(made_up):
+    (audit, _), pages = TWO["audits"], {"pages": ["gating", "data"]}
+    found = made_up({"audits": [audit | pages]})
+    (entry,) = yaml.safe_load(toc.render(found))["parts"][0]["chapters"]
+
+    def told(entry, under=""):
+        yield f"{under}{entry['title']} → {entry['file'].removeprefix('book/results/m/')}"
+        for each in entry.get("sections", ()):
+            yield from told(each, under + "· ")
+
+    assert list(told(entry)) == [
+        "m: The card → card",
+        "· x → x/data",
+        "· · The gating → x/gating",
+        "· y → y/data",
+        "· · The gating → y/gating",
+    ]
+
+
+def test_datasets_of_a_model_without_a_page_of_its_own_name_it(made_up):
+    found = made_up({"audits": [{"model": "m", "pages": ["gating"], "datasets": [{"name": "x"}]}]})
+    (entry,) = yaml.safe_load(toc.render(found))["parts"][0]["chapters"]
+    assert entry == {"file": "book/results/m/x/gating", "title": "m on x: The gating"}
 
 
 def test_a_model_in_a_folder_is_called_by_its_last_part_unless_two_share_it():

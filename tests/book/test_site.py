@@ -1,9 +1,11 @@
 """The whole book, built from this checkout and opened in a browser without network."""
 
 import re
+from html import unescape
 
 import nbformat
 import pytest
+from outside import leading_nowhere
 
 from lib import paths
 from lib.book import plan
@@ -28,6 +30,24 @@ def test_every_page_of_the_site_is_in_its_table_of_contents(site):
     assert len(found) >= len(plan.read().pages)
     for html in found:
         assert html.relative_to(site / "book").as_posix() in navigation
+
+
+def test_links_lead_somewhere_before_any_script_runs(site):
+    assert leading_nowhere(site) == []
+
+
+def test_a_page_is_named_by_its_model_and_data(site):
+    for page in plan.read().pages:
+        text = (site / page.output).with_suffix(".html").read_text()
+        assert page.about in unescape(re.search("<title>([^<]*)", text)[1])
+
+
+def test_pages_of_a_model_are_folded_in_the_sidebar_until_one_is_read(site):
+    text = (site / "book" / "index.html").read_text()
+    navigation = re.search(r'<nav class="bd-links.*?</nav>', text, re.DOTALL)[0]
+    assert "<details" in navigation and "<details open" not in navigation
+    open_links = re.sub(r"<details.*</details>", "", navigation, flags=re.DOTALL).count("<a ")
+    assert open_links < 30
 
 
 def test_no_glued_value_was_lost(site):

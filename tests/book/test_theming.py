@@ -1,6 +1,6 @@
 """What the theme gets wrong is mended: edit links lead to sources, titles are text."""
 
-from lib.book.theming import _mend_page, source
+from lib.book.theming import _mend_page, named, placed, source
 
 
 def test_an_executed_page_is_edited_in_its_notebook():
@@ -24,3 +24,17 @@ def test_titles_are_escaped_and_only_edit_buttons_change():
     assert context["pagetitle"] == "&lt;b&gt;"
     assert edit["url"] == "r/notebooks/data.ipynb"
     assert download["url"] == "_sources/book/results/m/data.ipynb"
+
+
+def test_a_link_from_the_root_leads_there_from_any_page():
+    made = '<a href="x.html" data-page="book/results/m/x.html">a</a><a href="x.html">b</a>'
+    given = '<a href="{}" data-page="book/results/m/x.html">a</a><a href="x.html">b</a>'
+    assert placed(made, "book/index") == given.format("results/m/x.html")
+    assert placed(made, "book/results/n/o/p") == given.format("../../m/x.html")
+    assert placed(made, "genindex") == given.format("book/results/m/x.html")
+
+
+def test_a_button_of_the_sidebar_says_what_it_unfolds():
+    made = '<a href="x">a "b" &lt;c</a><details><summary><span></span></summary></details>'
+    label = ' aria-label="a &quot;b&quot; &lt;c: its pages"'
+    assert named(made) == made.replace("<summary>", f"<summary{label}>")

@@ -2,9 +2,9 @@
 
 ``matrix`` draws; a cell leads to the page that gave its verdict. ``listing`` is the same as a
 table of links, for those who use a keyboard or hear the page. Addresses start at the site's
-root; ``book/_static/charts.js`` makes them right for the page that shows them, so both may
-stand on any page. Both may end with a row for what the longer response alone wins, set apart
-from the heads and without a verdict.
+root; ``book/_static/charts.js`` and ``lib.book.theming`` make them right for the page that shows
+them, so both may stand on any page. Both may end with a row for what the longer response alone
+wins, set apart from the heads and without a verdict.
 """
 
 from __future__ import annotations
