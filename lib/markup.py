@@ -1,4 +1,4 @@
-"""What pages show besides charts, as HTML: text, tables, takeaways.
+"""What pages show besides charts, as HTML: text, tables, sentences.
 
 Text that comes from data or models is escaped wherever it is shown.
 """
@@ -20,6 +20,7 @@ import pandas as pd
 from lib.errors import ParameterError
 from lib.visible import visible
 
+OPEN = 5  # takeaways that are read without unfolding
 FOLDED = 15  # rows above which a table is folded
 MANY, FIRST = 1000, 50  # rows above which a table has pages, and rows of its first page
 PACKED = 300_000  # characters that such a table's rows may take
@@ -154,9 +155,26 @@ def _pack(frame: pd.DataFrame, formats: Mapping[str, str]) -> str:
 
 
 def takeaways(sentences: Iterable[str]) -> Html:
-    """The key-takeaways box; sentences are escaped."""
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    """The page's key-takeaways box; sentences are escaped.
+
+    They are given in the order of importance, verdicts first: five stand open, the rest is folded.
+    """
     return Html(
-        f'<aside class="takeaways mathjax_ignore"><p class="title">Key takeaways</p>'
-        f"<ul>{items}</ul></aside>"
+        '<aside class="takeaways mathjax_ignore"><p class="title">Key takeaways</p>'
+        f"{_listed(sentences)}</aside>"
     )
+
+
+def said(sentences: Iterable[str]) -> Html:
+    """What a section says of its table or figure: a list, folded as takeaways are."""
+    return Html(f'<div class="said mathjax_ignore">{_listed(sentences)}</div>')
+
+
+def _listed(sentences: Iterable[str]) -> str:
+    items = [f"<li>{escape(sentence)}</li>" for sentence in sentences]
+    shown, rest = items[:OPEN], items[OPEN:]
+    markup = f"<ul>{''.join(shown)}</ul>"
+    if rest:
+        more = f"{len(rest)} more sentence{'' if len(rest) == 1 else 's'}"
+        markup += f"<details><summary>{more}</summary><ul>{''.join(rest)}</ul></details>"
+    return markup

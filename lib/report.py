@@ -31,6 +31,7 @@ from lib.data.items import Items
 from lib.errors import AuditError, ParameterError
 from lib.extraction import extract, load_run
 from lib.markup import Html, escape
+from lib.markup import said as said
 from lib.markup import table as table
 from lib.markup import takeaways as takeaways
 from lib.run import pool

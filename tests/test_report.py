@@ -2,8 +2,10 @@
 
 import base64
 import gzip
+import itertools
 import json
 import re
+from xml.etree import ElementTree
 
 import nbformat
 import numpy as np
@@ -376,3 +378,18 @@ def test_a_table_of_any_length_has_a_bounded_size_and_says_what_is_left_out():
     rows = unpacked(markup)
     assert rows["row"].tolist() == [str(i) for i in range(len(rows))]
     assert f"The first {len(rows)} of 60000 rows are on this page" in markup
+
+
+@pytest.mark.parametrize(("box", "many"), list(itertools.product(["takeaways", "said"], range(13))))
+def test_five_sentences_stand_open_and_the_rest_is_folded_in_order(box, many):
+    sentences = [f"<b>{number}</b> & more" for number in range(many)]
+    page = ElementTree.fromstring(getattr(report, box)(sentences).markup)
+    assert page.attrib["class"] == f"{box} mathjax_ignore"
+    assert [item.text for item in page.iter("li")] == sentences
+    folded = page.findall("details")
+    assert [item.text for item in page.findall("ul/li")] == sentences[:5]
+    assert [item.text for fold in folded for item in fold.iter("li")] == sentences[5:]
+    if many > 5:
+        words = f"{many - 5} more sentence{'s' if many > 6 else ''}"
+        assert [fold.find("summary").text for fold in folded] == [words]
+        assert not any("open" in fold.attrib for fold in folded)

@@ -6,12 +6,12 @@ import pandas as pd
 
 from lib import words
 
-_DONE = {
-    "false-positive rate": "said where it is false",
-    "power": "said where it is true",
-    "coverage": "true",
-}
 _RATE = "{rate:.1%} [{low99:.1%}, {high99:.1%}]"
+_DONE = {
+    "false-positive rate": f"“{{claim}}” is said in {_RATE} of worlds where it is false",
+    "power": f"“{{claim}}” is said in {_RATE} of worlds where it is true",
+    "coverage": f"{{claim}} in {_RATE} of worlds",
+}
 
 
 def takeaways(table: pd.DataFrame) -> list[str]:
@@ -24,8 +24,7 @@ def takeaways(table: pd.DataFrame) -> list[str]:
         *_false(ours),
         *words.each(
             _done(table[table["form"] == "as published"]),
-            "As published: “{claim}” is {done} in " + _RATE + " of worlds ({analysis}; "
-            "{world}{remark}).",
+            "As published, {done} ({analysis}; {world}{remark}).",
         ),
         f"Checks rest on {least['draws']:,} to {ours['draws'].max():,} planted worlds; the fewest "
         f"are for {least['analysis']}, where a rate of {least['rate']:.1%} may be anything from "
@@ -38,18 +37,14 @@ def _ours(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _done(rows: pd.DataFrame) -> pd.DataFrame:
-    remark = ("; " + rows["note"]).where(rows["note"] != "", "")
-    return rows.assign(done=rows["measure"].map(_DONE), remark=remark)
+    done = [_DONE[row["measure"]].format(**row) for row in rows.to_dict("records")]
+    return rows.assign(done=done, remark=("; " + rows["note"]).where(rows["note"] != "", ""))
 
 
 def _failures(ours: pd.DataFrame) -> list[str]:
-    rows = _done(ours[ours["verdict"] == "fails"])
-    side = (rows["low99"] > rows["at_most"]).map({True: "above", False: "below"})
     return words.each(
-        rows.assign(side=side),
-        "Fails, {side} its target of {target}: {analysis}, “{claim}” is {done} in "
-        + _RATE
-        + " of worlds ({world}).",
+        _done(ours[ours["verdict"] == "fails"]),
+        "Misses its target: {done}; {target} was aimed for ({analysis}; {world}).",
     )
 
 
@@ -74,22 +69,30 @@ def made(origin: pd.DataFrame) -> str:
 
 
 def answer(table: pd.DataFrame) -> str:
-    """In short: how many checks meet their target, can't tell, and fail."""
+    """In short: how many checks meet their target, miss it, and can't tell."""
     ours = _ours(table)
     shown, undecided, failing = (
         int((ours["verdict"] == verdict).sum()) for verdict in ("shown", "undecided", "fails")
     )
-    are, their = ("is", "its") if shown == 1 else ("are", "their")
-    return (
-        f"Of {len(ours)} checks of {ours['analysis'].nunique()} analyses, {shown or 'none'} {are} "
-        f"shown to meet {their} target, {undecided or 'none'} {'is' if undecided == 1 else 'are'} "
-        f"undecided with so many worlds, {failing or 'none'} fail{'s' if failing == 1 else ''}."
+    text = (
+        f"Of {words.count(len(ours), 'check')} of {_analyses(ours)}, {shown or 'none'} "
+        f"{'is shown to meet its' if shown == 1 else 'are shown to meet their'} target and "
+        f"{failing or 'none'} to miss it"
     )
+    if not undecided:
+        return f"{text}."
+    of_them = "1 is" if undecided == 1 else f"{undecided} are"
+    return f"{text}; {of_them} undecided, and only more planted worlds could tell."
+
+
+def _analyses(ours: pd.DataFrame) -> str:
+    number = ours["analysis"].nunique()
+    return f"{number} {'analysis' if number == 1 else 'analyses'}"
 
 
 def failures(table: pd.DataFrame) -> str:
     """Which checks of ours fail, each with its numbers."""
-    return " ".join(_failures(_ours(table))) or "No check of a corrected form fails."
+    return " ".join(_failures(_ours(table))) or "No check of a corrected form misses its target."
 
 
 def false_rate(table: pd.DataFrame) -> str:

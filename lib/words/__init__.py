@@ -104,9 +104,9 @@ def departures(mde: pd.Series) -> str:
     """
     sizes = mde[mde <= 0.5]
     if sizes.empty:
-        return "no departure from one half would be found with power .8"
+        return "no win rate would be told from one half with power .8"
     blind = len(mde) - len(sizes)
     return (
-        f"departures from one half of {span(sizes, '.3f')} would be found with power .8"
+        f"a win rate {span(sizes, '.3f')} away from one half would be found with power .8"
         f"{f', none by {blind} of them' if blind else ''}"
     )

@@ -50,7 +50,7 @@ def test_a_head_at_chance_says_what_it_would_have_shown():
     table = stats.validity(make_run(np.column_stack([gaps, -gaps]).reshape(-1, 1)))
     row = next(table.itertuples())
     assert row.verdict == "chance"
-    assert f"departures from one half of {row.mde:.3f} would be found" in on_validity.verdict(row)
+    assert f"a win rate {row.mde:.3f} away from one half would be found" in on_validity.verdict(row)
 
 
 def test_labels_count_both_families_and_tell_the_difference_they_would_find():
@@ -92,11 +92,13 @@ def test_cells_of_one_prompt_have_no_sizes_to_tell():
     tested = pd.DataFrame({"p": [0.5, 0.5], "mde": [np.nan, np.nan]})
     none = pd.DataFrame({"estimate": [np.nan]})
     assert on_protocols.family(tested, none) == [
-        "Cells are tested against one half as one family of 2 tests, corrected by Holm; no departure "
-        "from one half would be found with power .8."
+        "Cells are tested against one half as one family of 2 tests, corrected by Holm; no win rate "
+        "would be told from one half with power .8."
     ]
     (told,) = on_protocols.family(tested.assign(mde=[0.1, np.nan]), none)
-    assert told.endswith("of 0.100 would be found with power .8, none by 1 of them.")
+    assert told.endswith(
+        "0.100 away from one half would be found with power .8, none by 1 of them."
+    )
 
 
 def test_without_a_factor_the_page_says_from_where_on_there_would_be_one():

@@ -84,7 +84,7 @@ def test_without_states_there_is_a_reason_in_every_sentence():
     run = separability_world("absent", pairs=20)
     run["hidden"].values[:] = np.nan
     told = told_of(run)
-    assert len(told) == 3
+    assert len(told) == 5
     assert all("no states were kept" in sentence for sentence in told)
 
 
@@ -139,5 +139,5 @@ def test_one_head_has_no_cosine_to_tell():
     told = model_says.takeaways(
         heads, weights.cosines(np.ones((1, 3)), names), weights.scores({}), weights.combined({})
     )
-    assert told[0] == "One head; its name has none."
+    assert told[0] == "The model has one head; where its name comes from is not told."
     assert "There are no two heads whose weights could be compared." in told

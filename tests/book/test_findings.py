@@ -161,6 +161,13 @@ def test_the_front_page_holds_the_matrix_its_table_and_the_legend():
     assert len(typed(INDEX).split()) < 450
 
 
+@each(PAGES)
+def test_a_page_opens_with_five_takeaways_at_most(page):
+    boxes = re.findall(r"^:class: takeaways\n\n((?:.*\n)*?):::$", page.read_text(), re.MULTILINE)
+    assert len(boxes) <= 1
+    assert all(len(re.findall(r"^- ", box, re.MULTILINE)) <= 5 for box in boxes)
+
+
 def test_findings_come_first_in_the_table_of_contents():
     text = toc.render()
     places = [text.index(f"book/findings/{page.stem}\n") for page in CHAPTERS]

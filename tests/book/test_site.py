@@ -12,6 +12,8 @@ from lib.book import plan
 
 pytestmark = pytest.mark.slow
 
+BOX = r'<aside class="takeaways.*?</aside>|<div class="takeaways admonition".*?</ul>'
+
 
 def test_every_page_of_the_plan_is_in_the_site_with_outputs(site):
     pages = plan.read().pages
@@ -53,6 +55,13 @@ def test_pages_of_a_model_are_folded_in_the_sidebar_until_one_is_read(site):
 def test_no_glued_value_was_lost(site):
     index = (site / "book" / "index.html").read_text()
     assert "glue" not in re.sub(r'class="[^"]*"', "", index)
+
+
+def test_no_page_shows_more_than_five_takeaways_open(site):
+    boxes = {html: re.findall(BOX, html.read_text(), re.S) for html in site.rglob("*.html")}
+    assert sum(map(bool, boxes.values())) > len(plan.read().pages) / 2
+    for html, found in boxes.items():
+        assert sum(box.partition("<details")[0].count("<li>") for box in found) <= 5, html
 
 
 def test_pages_weigh_little_and_load_nothing_from_elsewhere(site):

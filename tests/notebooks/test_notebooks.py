@@ -74,6 +74,13 @@ def test_what_it_calls_is_there(name):
         assert hasattr(modules[node.value.id], node.attr), f"{node.value.id}.{node.attr}"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_it_has_one_box_of_takeaways_at_most(name):
+    book = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    source = "\n".join(cell.source for cell in book.cells if cell.cell_type == "code")
+    assert source.count("report.takeaways(") <= 1
+
+
 def test_the_calibration_page_shows_every_analysis_that_declares_itself_calibrated():
     text = (paths.NOTEBOOKS / "calibration.ipynb").read_text(encoding="utf-8")
     shown = re.findall(r'of\(table, \\"(\w+)\\"\)', text)

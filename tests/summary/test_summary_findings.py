@@ -82,10 +82,20 @@ def test_what_was_not_run_is_said():
             ["not contradicted"] * 2,
             [0.51, 0.5],
             "None of the 2 names",
-            "1 of 2 tested heads doesn't",
+            "1 of 2 tested heads is not shown",
         ),
-        (["not contradicted"] * 2, [0.4, 0.3], "None of the 2 names", "2 of 2 tested heads don't"),
-        (["not contradicted"] * 2, 0.6, "None of the 2 names", "Each tested head wins its own"),
+        (
+            ["not contradicted"] * 2,
+            [0.4, 0.3],
+            "None of the 2 names",
+            "2 of 2 tested heads are not shown",
+        ),
+        (
+            ["not contradicted"] * 2,
+            0.6,
+            "None of the 2 names",
+            "Each tested head is shown to win on its own",
+        ),
         (
             ["not contradicted", "not tested"],
             0.6,

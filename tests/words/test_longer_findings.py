@@ -37,7 +37,10 @@ def test_a_rate_that_is_no_number_is_no_extreme():
 
 def test_without_a_length_no_head_is_nearest_to_it():
     card = pd.DataFrame({"head": ["a", "b", "c"], "from_length": [0.2, 0.05, np.nan]})
-    assert "its own is b: 0.050 away" in on_scorecard.longer(card, BOTH)[1]
+    assert (
+        "b has the win rates nearest to those of the longer response: 0.050 away"
+        in on_scorecard.longer(card, BOTH)[1]
+    )
     assert len(on_scorecard.longer(card.head(1), BOTH)) == 1
     assert on_scorecard.longer(card, BOTH.head(0)) == []
     assert on_scorecard.longer(card, BOTH.assign(subset="tone")) == []

@@ -40,7 +40,8 @@ def test_each_reason_is_told_once():
 def test_a_size_beyond_one_half_is_no_departure_that_can_be():
     told = words.departures(pd.Series([0.2, 0.31, 1.3, float("nan")]))
     assert told == (
-        "departures from one half of 0.200 to 0.310 would be found with power .8, none by 2 of them"
+        "a win rate 0.200 to 0.310 away from one half would be found with power .8, none by 2 of "
+        "them"
     )
-    none = "no departure from one half would be found with power .8"
+    none = "no win rate would be told from one half with power .8"
     assert words.departures(pd.Series([0.6, float("nan")])) == none

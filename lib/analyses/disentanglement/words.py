@@ -12,15 +12,15 @@ _LEVEL = {"pooled": "pooled", "between": "between items", "within": "within item
 
 
 def takeaways(overview: pd.DataFrame, pairs: pd.DataFrame, clusters: pd.DataFrame) -> list[str]:
-    """How alike the heads are at each level, how many factors, which go together or against."""
+    """How alike the heads are at each level, which go together or against, how many factors."""
     table = overview.set_index("kind")
     sentences = unusable(clusters)
     if not table.loc["pooled", "heads"]:
         return [*sentences, "There are no two heads to compare, so nothing is said of separation."]
-    sentences += _levels(table)
-    for kind in ("pooled", "within"):
+    sentences += [*_levels(table), *groups(clusters, pairs), *reversals(pairs)]
+    for kind in ("within", "pooled"):
         sentences += _factors(table.loc[kind], _LEVEL[kind])
-    return [*sentences, *groups(clusters, pairs), *reversals(pairs)]
+    return sentences
 
 
 def unusable(clusters: pd.DataFrame) -> list[str]:

@@ -21,11 +21,11 @@ def takeaways(
     rules: pd.DataFrame,
     debiasing: pd.DataFrame,
 ) -> list[str]:
-    """All of the page's findings in order; one sentence for a model without a gate."""
+    """Whether the gate gains, then how it weighs; one sentence for a model without a gate."""
     if identity["note"].iloc[0] == NO_GATE:
         return ["This model has no gate, so there is nothing to say about how it weighs its heads."]
-    sentences = [_identity(identity.iloc[0]), *_weighs(coefficients), _spreads(entropy)]
-    return [*sentences, *gains(rules), *parts(rules), *verbosity(debiasing)]
+    sentences = [*gains(rules), *parts(rules), *_weighs(coefficients), _spreads(entropy)]
+    return [*sentences, *verbosity(debiasing), _identity(identity.iloc[0])]
 
 
 def _identity(row: Any) -> str:

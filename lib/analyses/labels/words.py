@@ -32,7 +32,7 @@ _AGREEMENT = {
 
 
 def takeaways(check: LabelCheck) -> list[str]:
-    """Names shown to fit, what heads learned from, names wrong, and what could be found."""
+    """Names shown to fit, names wrong, what heads learned from, and what could be found."""
     heads = check.heads
     if check.note:
         own = words.each(
@@ -47,12 +47,12 @@ def takeaways(check: LabelCheck) -> list[str]:
     else:
         sentences = [
             fits(check),
-            *learned(check),
-            *as_a_whole(check),
             *_accused(check),
-            *_power(check),
+            *as_a_whole(check),
         ]
-    sentences += [*_beaten(heads), *_untested(heads)]
+    sentences += _beaten(heads)
+    sentences += [] if check.note else [*learned(check), *_power(check)]
+    sentences += _untested(heads)
     partly = heads[(heads["missing"] > 0) & (heads["n"] > 0)]
     sentences += words.each(partly, "{head}: {note}, for this head alone.")
     if check.left_out:

@@ -14,11 +14,11 @@ def takeaways(
     combined: pd.DataFrame,
     date: str = "",
 ) -> list[str]:
-    """Heads and names, their weights, the weakest head of the card, the gate.
+    """Heads and names, the gate, the weakest head of the card, weights.
 
     And the ``date`` that the template writes, where it writes one.
     """
-    sentences = [*_names(heads), *_weights(heads, cosines), *_scores(scores), *_combined(combined)]
+    sentences = [*_names(heads), *_combined(combined), *_scores(scores), *_weights(heads, cosines)]
     if date:
         sentences.append(
             f"The chat template writes today's date; on these pages that is always {date}, so that "
@@ -28,14 +28,18 @@ def takeaways(
 
 
 def _names(heads: pd.DataFrame) -> list[str]:
-    named = int((heads["source"] != "unnamed").sum())
-    sentences = [f"{len(heads)} heads; the names of {named} have a source."]
-    if len(heads) == 1:
-        sentences = [f"One head; its name {'has a source' if named else 'has none'}."]
+    named, many = int((heads["source"] != "unnamed").sum()), len(heads)
+    told = "is told" if named else "is not told"
+    sentences = [f"The model has one head; where its name comes from {told}."]
+    if many > 1:
+        share = "each of them" if named == many else f"{named or 'none'} of them"
+        sentences = [f"The model has {many} heads; where the name comes from is told for {share}."]
     claimless = heads.loc[heads["concept"] == "", "head"]
     if len(claimless):
-        names = ", ".join(claimless)
-        sentences.append(f"Claiming no concept that a comparison here tests: {names}.")
+        claim = "claims" if len(claimless) == 1 else "claim"
+        sentences.append(
+            f"{', '.join(claimless)} {claim} no concept that a comparison here could test."
+        )
     return sentences
 
 
@@ -49,9 +53,9 @@ def _weights(heads: pd.DataFrame, cosines: pd.DataFrame) -> list[str]:
         *sentences,
         f"The largest weights are those of {heads.loc[heads['norm'].idxmax(), 'head']}: "
         f"{heads['relative'].max():.1f} times the mean norm.",
-        f"Of {len(pairs)} pairs of heads the nearest to one line, either way, are {most['head']} "
-        f"and {most['other']} (cosine {most['cosine']:.2f}); the mean size of a cosine is "
-        f"{sizes.mean():.2f}.",
+        f"Of {words.count(len(pairs), 'pair')} of heads, the weights of {most['head']} and "
+        f"{most['other']} are the most {'alike' if most['cosine'] > 0 else 'opposed'} (cosine "
+        f"{most['cosine']:.2f}); a cosine's mean size is {sizes.mean():.2f}.",
     ]
 
 
@@ -63,9 +67,9 @@ def _scores(scores: pd.DataFrame) -> list[str]:
     for score, rows in known.groupby("score", sort=False):
         weakest = rows.loc[rows["held_out"].idxmin()]
         numbers = words.estimate(*weakest[["held_out", "held_out_low", "held_out_high"]])
-        which = f"By {score}, the weakest of {len(rows)} heads on held-out prompts is "
+        which = f"Of {len(rows)} heads judged by {score} on held-out prompts the weakest is "
         if len(rows) == 1:
-            which = f"By {score} on held-out prompts, "
+            which = f"Judged by {score} on held-out prompts, "
         sentences.append(f"{which}{weakest['head']}: {numbers}.")
     outside = known.loc[
         (known["cross_validated"] < known["held_out_low"])
@@ -75,7 +79,7 @@ def _scores(scores: pd.DataFrame) -> list[str]:
     if len(outside):
         names = ", ".join(outside)
         sentences.append(
-            f"The held-out interval doesn't hold the cross-validated score of {names}."
+            f"Cross-validated scores lie outside of the held-out interval for {names}."
         )
     return sentences
 
@@ -91,7 +95,7 @@ def _combined(combined: pd.DataFrame) -> list[str]:
     if rest.empty:
         return [f"{text}."]
     best = rest.loc[rest["score"].idxmax()]
-    return [f"{text}; the best of what it is compared with is {best['rule']}, {best['score']:.3f}."]
+    return [f"{text}; the best other rule is right for {best['score']:.3f} ({best['rule']})."]
 
 
 def glued(heads: pd.DataFrame, scores: pd.DataFrame) -> dict[str, str]:

@@ -12,9 +12,9 @@ from lib.words.longer import extremes
 
 SHOWN = 3  # heads that change sides
 _MEANS = {
-    "head": "differences between heads that hold under every protocol",
-    "protocol": "differences between protocols that hold for every head",
-    "interaction": "which head wins depending on the protocol",
+    "head": "Differences between heads that hold under every protocol",
+    "protocol": "Differences between protocols that hold for every head",
+    "interaction": "Interaction, that is, which head wins depends on the protocol",
 }
 _BELOW = {
     "head": "heads that win more under one protocol win less under another",
@@ -22,22 +22,25 @@ _BELOW = {
     "interaction": "cells differ less than sampling alone would make them",
 }
 _ANY = "whichever protocol is left out"
-_NAMES = {"head": "the heads' part", "protocol": "the protocols' part"}
+_NAMES = {
+    "head": "Differences between heads",
+    "protocol": "Differences between protocols",
+    "interaction": "The interaction",
+}
 
 
 def takeaways(
     matrix: pd.DataFrame, components: pd.DataFrame, without: pd.DataFrame | None = None
 ) -> list[str]:
-    """Heads that cross one half, components, both with a protocol left out, what stays unsaid.
+    """How many heads change sides, components, these without a protocol, heads, what stays unsaid.
 
     Tables as ``protocol_matrix``, ``variance_components`` and ``leave_one_out`` return them.
     """
-    sentences = [answer(matrix)]
-    sentences += words.first(crossing(matrix), SHOWN, "further heads change sides too.")
-    sentences += _components(components)
+    sentences = [answer(matrix), *_parts(components)]
     if without is not None:
         sentences += lasting(components, without)
-    sentences += family(matrix, components)
+    sentences += words.first(crossing(matrix), SHOWN, "further heads change sides too.")
+    sentences += [*_kept_in(components), *family(matrix, components)]
     protocols = matrix["protocol"].nunique()
     if protocols < GENERAL:
         sentences.append(
@@ -56,7 +59,8 @@ def crossing(matrix: pd.DataFrame) -> list[str]:
     sentences = []
     for row in changing(matrix).itertuples():
         best, worst = matrix.iloc[row.best], matrix.iloc[row.worst]
-        needs = f"not without {' nor without '.join(row.needs)}" if row.needs else _ANY
+        needs = f"not shown without {' nor without '.join(row.needs)}" if row.needs else ""
+        needs = needs or f"shown {_ANY}"
         sentences.append(
             f"{row.head} goes with the labels of {best['protocol']} ({words.rate(best)}) and "
             f"against those of {worst['protocol']} ({words.rate(worst)}); {needs}."
@@ -72,15 +76,19 @@ def answer(matrix: pd.DataFrame) -> str:
     sentence = (
         f"{sides} of {words.count(matrix['head'].nunique(), 'head')} "
         f"{'goes' if sides == 1 else 'go'} with the labels of one protocol and against those of "
-        f"another, by Holm's correction over {words.count(cells, 'cell')} as one family"
+        f"another (corrected by Holm over {words.count(cells, 'cell')} as one family)"
     )
     if not sides:
         return f"{sentence}."
     firm = int((found["needs"].str.len() == 0).sum())
     hanging = found["needs"].explode().dropna().value_counts()
-    told = [f"without {protocol} {sides - many or 'none'}" for protocol, many in hanging.items()]
-    rest = f": {', '.join(told)}" if told else ""
-    return f"{sentence}; {firm or 'none'} of them {_ANY}{rest}."
+    left = {protocol: sides - many for protocol, many in hanging.items()}
+    told = [f"without {protocol} {number or 'none'}" for protocol, number in left.items()]
+    if told:
+        told[0] += f" {'is' if next(iter(left.values())) < 2 else 'are'} left"
+    rest = f" ({', '.join(told)})" if told else ""
+    is_ = "is" if firm < 2 else "are"
+    return f"{sentence}; {firm or 'none'} of these {is_} shown {_ANY}{rest}."
 
 
 def left_out(datasets: Sequence[str]) -> list[str]:
@@ -121,42 +129,40 @@ def _logit(components: pd.DataFrame) -> pd.DataFrame:
     return components[components["scale"] == "logit"].set_index("component")
 
 
-def _components(components: pd.DataFrame) -> list[str]:
+def _kept_in(components: pd.DataFrame) -> list[str]:
+    """What the interaction would be without corrections, and which heads aren't in it."""
     logit = _logit(components)
-    sentences = _parts(components)
     if logit["estimate"].isna().all():
-        return sentences
+        return []
     row = logit.loc["interaction"]
-    sentences.append(
-        "With sampling noise left in and what is below 0 counted as nothing, as is common, the "
-        f"interaction would read {row['naive_share']:.0%} of the variance."
-    )
+    sentences = [
+        "Computed as is common, with sampling noise left in and parts below 0 set to 0, the "
+        f"interaction would have {row['naive_share']:.0%} of the variance."
+    ]
     if row["note"]:
         sentences.append(f"In the components, {row['note']} (no numbers, or nothing but ties).")
     return sentences
 
 
 def _parts(components: pd.DataFrame) -> list[str]:
-    """What each component is, with its sign, or why that can't be told."""
+    """What each component is, with its sign, the interaction first, or why that can't be told."""
     logit = _logit(components)
     if logit["estimate"].isna().all():
         return [f"No components of variance: this {logit['note'].iloc[0]}."]
-    return [_part(component, row) for component, row in logit.loc[list(COMPONENTS)].iterrows()]
+    return [_part(component, logit.loc[component]) for component in reversed(COMPONENTS)]
 
 
 def _part(component: str, row: pd.Series) -> str:
-    told = f"{_MEANS[component]} (variance {_signed(row)} in log odds"
+    state = _state(row)
+    told = f"{_MEANS[component]}: {state} (variance {_signed(row)} in log odds"
     if row["found"]:
-        return f"Shown to be there: {told})."
+        return f"{told})."
     if row["below"]:
-        return f"Below 0: {told}), so {_BELOW[component]}."
+        return f"{told}), so {_BELOW[component]}."
     aside = ""
     if row["low"] > 0 or row["high"] < 0:
-        aside = f", {'above' if row['low'] > 0 else 'below'} 0 but not so on win rates"
-    return (
-        f"Not shown to be there: {told}{aside}; {row['mde']:.3f} would have been found with "
-        "power .8)."
-    )
+        aside = f", {'above' if row['low'] > 0 else 'below'} 0 there but not in win rates"
+    return f"{told}{aside}; {row['mde']:.3f} would have been found with power .8)."
 
 
 def _signed(row: Mapping[str, float]) -> str:
@@ -165,8 +171,8 @@ def _signed(row: Mapping[str, float]) -> str:
 
 def _state(row: pd.Series) -> str:
     if row["found"]:
-        return "shown to be there"
-    return "below 0" if row["below"] else "not shown to be there"
+        return "shown"
+    return "below 0" if row["below"] else "not shown"
 
 
 def lasting(components: pd.DataFrame, without: pd.DataFrame) -> list[str]:
@@ -179,22 +185,23 @@ def lasting(components: pd.DataFrame, without: pd.DataFrame) -> list[str]:
         rows = parts[parts["component"] == component].set_index("without")
         rows = rows.assign(state=[_state(row) for _, row in rows.iterrows()])
         state = _state(whole.loc[component])
-        name = _NAMES.get(component, "the interaction").capitalize()
+        name = _NAMES[component]
         least, most = rows["estimate"].agg(["idxmin", "idxmax"])
         ends = (
-            f"{_signed(rows.loc[least])} without {least}, {_signed(rows.loc[most])} without {most}"
+            f"a variance from {_signed(rows.loc[least])} without {least} to "
+            f"{_signed(rows.loc[most])} without {most}"
         )
         other = rows[rows["state"] != state]
         if other.empty:
-            sentences.append(f"{name} is {state} {_ANY} ({ends}).")
+            sentences.append(f"{name}: {state} {_ANY} ({ends}).")
             continue
         kinds = {f"{said} without": own for said, own in other.groupby("state", sort=False)}
         told = words.cases(kinds, lambda row: f"{row.Index} ({_signed(row._asdict())})")
-        sentences.append(f"{name} is {state} with all protocols, but {told}.")
+        sentences.append(f"{name}: {state} with all protocols, but {told}.")
     return sentences
 
 
 def shares(components: pd.DataFrame, without: pd.DataFrame | None = None) -> str:
     """In short: the components, the interaction first, and that one with a protocol left out."""
-    told = list(reversed(_parts(components)))
+    told = _parts(components)
     return " ".join(told if without is None else told[:1] + lasting(components, without))

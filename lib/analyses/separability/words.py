@@ -36,9 +36,9 @@ _READOUT = {
 def takeaways(
     probe: pd.DataFrame, ceiling: pd.DataFrame, concepts: pd.DataFrame, losses: pd.DataFrame
 ) -> list[str]:
-    """All of the page's findings in order."""
-    sentences = [*published(probe, ceiling), *probes(concepts, losses), *readout(losses)]
-    return [*sentences, *measurable(losses)]
+    """Which concepts are found and which lost, the published probe, then concept by concept."""
+    sentences = [answer(concepts, losses), lost(losses), *measurable(losses)]
+    return [*sentences, *published(probe, ceiling), *probes(concepts, losses), *readout(losses)]
 
 
 def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> list[str]:

@@ -16,8 +16,8 @@ _PLACE = "{items:,} items of {set} ({model}, {card})"
 
 
 def takeaways(totals: pd.DataFrame, workers: pd.DataFrame, targets: pd.DataFrame) -> list[str]:
-    """Ours on each set, on several GPUs, and how many aims were reached."""
-    return [*_measured(totals, workers), answer(targets)]
+    """How many aims were reached, and ours on each set and on several GPUs."""
+    return [answer(targets), *_measured(totals, workers)]
 
 
 def _measured(totals: pd.DataFrame, workers: pd.DataFrame) -> list[str]:
@@ -31,9 +31,9 @@ def _measured(totals: pd.DataFrame, workers: pd.DataFrame) -> list[str]:
         *words.each(
             totals.assign(other=other),
             f"On {_PLACE}, ours is {{vs_single:.2f}} times as fast as one at a time and "
-            "{vs_sorted:.2f} times as fast as the fastest length-sorted batches{other}; it reaches "
-            "{share_of_limit:.1%} of the matmul rate measured in that run, {share_of_held:.1%} of "
-            "the rate that was held for seconds.",
+            "{vs_sorted:.2f} times as fast as the fastest length-sorted batches{other}. It reaches "
+            "{share_of_limit:.1%} of the matmul rate that a short burst measured in that run, and "
+            "{share_of_held:.1%} of the rate that was held for seconds.",
         ),
         *words.each(
             workers,
@@ -45,19 +45,19 @@ def _measured(totals: pd.DataFrame, workers: pd.DataFrame) -> list[str]:
 
 def starting(starts: pd.DataFrame, memory: pd.DataFrame) -> list[str]:
     """How soon a first score is there, what a run adds to its model, and what memory it takes."""
-    more = [f": {each:.1%} more than that" if each > 0 else "" for each in starts["overhead"]]
+    more = [f"; all else adds {each:.1%}" if each > 0 else "" for each in starts["overhead"]]
     return [
         *words.each(
             starts.assign(more=more),
             "A first score of {model} is there {first_score_s:.1f} to {slowest_first_score_s:.1f} "
             "s after the process starts ({card}); a run of {items:,} items takes {extract_s:.1f} "
-            "s, of it {forward_s:.1f} s in its model{more}.",
+            "s, {forward_s:.1f} s of them in its model{more}.",
         ),
         *words.each(
             memory,
             "A run of {responses:,} responses, {piece_items:,} items at a time, held "
             "{first_mib:,.0f} MiB when a tenth or more was done and {last_mib:,.0f} MiB at the "
-            "end; opened, with one slice of the states read, {read_mib:,.0f} MiB.",
+            "end; to open it and read one slice of its states took {read_mib:,.0f} MiB.",
         ),
     ]
 
@@ -66,10 +66,10 @@ def precision(precision: pd.DataFrame) -> list[str]:
     """How far scores move with number type and packing, and what ties."""
     return words.each(
         precision.assign(way=precision["way"].str.capitalize()),
-        "{way}, the scores of {model} on {items:,} items ({card}) differ from float32 one at a "
-        "time by {spread_median:.1e} standard deviations of the head (the median head; "
-        "{spread_most:.1e} the one with most); {sides_median:.1%} of the pairs change sides "
-        "({sides_most:.1%} at most), {ties:.1%} tie at most, and {ties_if_rounded:.1%} would if "
+        "{way}: a head's scores on {items:,} items ({model}, {card}) differ from those in float32, "
+        "one at a time, by {spread_median:.1e} standard deviations for the median head and by "
+        "{spread_most:.1e} at most. {sides_median:.1%} of the pairs change sides for the median "
+        "head and {sides_most:.1%} at most; {ties:.1%} tie at most, {ties_if_rounded:.1%} if "
         "scores were rounded.",
     )
 
@@ -118,8 +118,8 @@ def shortfalls(
     ]
     return sentences + words.each(
         totals,
-        f"On {_PLACE}, tokenising takes {{encoding_s_per_1000:.2f}} s per 1,000 items, which is in "
-        "no ratio of ways.",
+        f"On {_PLACE}, tokenising takes {{encoding_s_per_1000:.2f}} s per 1,000 items; no ratio "
+        "counts that.",
     )
 
 

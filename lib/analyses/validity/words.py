@@ -53,15 +53,15 @@ def takeaways(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> 
     )
     if (overall["verdict"] != "undefined").any() and not _can_be_chance(overall):
         sentences.append(
-            "No head could be called chance here: none has both an interval short enough to fit "
-            f"inside {CHANCE[0]:.2f} to {CHANCE[1]:.2f} and a test that would find the ends of "
-            "that band."
+            "These are too few comparisons to call any head at chance: that takes an interval "
+            f"within {CHANCE[0]:.2f} to {CHANCE[1]:.2f} and a test that would find a win rate at "
+            "either end."
         )
     held_back = run.attrs["dropped"].get(TRAINED, 0)
     if held_back:
         sentences.append(
-            f"{held_back} items were held back because their prompt trained a head; "
-            f"{run.sizes['item']} are audited."
+            f"{words.count(held_back, 'item')} {'was' if held_back == 1 else 'were'} held back, "
+            f"for the prompt trained a head; {run.sizes['item']} are audited."
         )
     return sentences
 
@@ -128,16 +128,15 @@ def published(table: pd.DataFrame, rule: pd.DataFrame) -> list[str]:
     names = f": {', '.join(valid)}" if len(valid) else ""
     tracks = missed["verdict"].isin(["strong", "tracks"])
     few, unsure = missed["accuracy"] < STRONG, ~(missed["rule_p"] < 0.05)
-    tracking = "while tracking what the data set marks as better, with"
+    gaps, tracking = (
+        "gaps that the rule's test doesn't find above 0",
+        "though tracking what the data set marks as better",
+    )
     rejected = {
-        "while pointing the other way": missed["verdict"] == "inverted",
-        f"{tracking} fewer wins than the rule's threshold": tracks & few & ~unsure,
-        f"{tracking} wins enough, but gaps that the rule's test doesn't find above 0": tracks
-        & unsure
-        & ~few,
-        f"{tracking} too few wins, and gaps that the rule's test doesn't find above 0": tracks
-        & few
-        & unsure,
+        "though pointing the other way beyond chance": missed["verdict"] == "inverted",
+        f"for too few wins, {tracking}": tracks & few & ~unsure,
+        f"for {gaps}, {tracking}": tracks & unsure & ~few,
+        f"for too few wins and for {gaps}, {tracking}": tracks & few & unsure,
     }
     return [
         f"By the published rule {len(valid)} of {len(overall)} heads are valid{names}.",

@@ -152,6 +152,6 @@ def _crossed(row) -> str:
     side = "against them" if against else "with them too" if with_them else "neither way for sure"
     part = row.part.rpartition("/")[2]
     return (
-        f"On {part}, {row.head} goes with people best ({row.own:.3f}); on the other part it goes "
-        f"{side} ({row.other:.3f} [{row.low:.3f}, {row.high:.3f}])."
+        f"On {part}, no head agrees with people more often than {row.head} ({row.own:.3f}); on the "
+        f"other part it goes {side} ({row.other:.3f} [{row.low:.3f}, {row.high:.3f}])."
     )

@@ -25,7 +25,7 @@ def takeaways(
     entangled: pd.DataFrame,
     sides: pd.DataFrame | None = None,
 ) -> list[str]:
-    """Verdicts, heads that change sides, names, partners, what is missing.
+    """Verdicts, changes of side, names, partners, readouts, who changes sides, what is missing.
 
     The tables are those that ``lib.summary``'s ``scorecard``, ``matrix``, ``entanglement`` and
     ``sides`` return.
@@ -36,6 +36,7 @@ def takeaways(
         *_names(card),
         *_partners(card, entangled),
         *_readout(card),
+        *([] if sides is None else _crossing(sides)),
         *_missing(card, matrix),
     ]
 
@@ -57,18 +58,21 @@ def _judged(matrix: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sides(card: pd.DataFrame, sides: pd.DataFrame | None) -> list[str]:
-    """Heads that change sides; nothing where no table corrects over protocols."""
+    """How many heads change sides; nothing where no table corrects over protocols."""
     if sides is None:
         return []
-    sentences = words.first(protocols.crossing(sides), SHOWN, "further heads change sides too.")
-    if sentences:
-        return [*sentences, protocols.answer(sides)]
+    if len(changing(sides)):
+        return [protocols.answer(sides)]
     if (card["protocols"] > 1).any():
         return [
             "No head is shown to go with the labels of one protocol and against those of another, "
             "corrected over all protocols at once."
         ]
     return []
+
+
+def _crossing(sides: pd.DataFrame) -> list[str]:
+    return words.first(protocols.crossing(sides), SHOWN, "further heads change sides too.")
 
 
 def _names(card: pd.DataFrame) -> list[str]:
@@ -105,11 +109,11 @@ def _unproven(tested: pd.DataFrame) -> str:
     """How many heads don't win on the criterion that they claim: silence is no support."""
     unproven = int((tested["own_low"].astype(float) <= 0.5).sum())
     if not unproven:
-        return "Each tested head wins its own criterion beyond its interval."
-    verb, own = ("doesn't", "its") if unproven == 1 else ("don't", "their")
+        return "Each tested head is shown to win on its own criterion, by its interval."
+    is_, its = ("is", "its") if unproven == 1 else ("are", "their")
     return (
-        f"{unproven} of {words.count(len(tested), 'tested head')} {verb} win {own} own criterion "
-        f"beyond {own} interval."
+        f"{unproven} of {words.count(len(tested), 'tested head')} {is_} not shown to win on {its} "
+        f"own criterion: {its} interval holds one half or lies below it."
     )
 
 
@@ -185,8 +189,8 @@ def longer(card: pd.DataFrame, lengths: pd.DataFrame) -> list[str]:
     if len(known) > 1 and sentences:
         sentences += words.each(
             known.nsmallest(1, "from_length"),
-            "The head whose win rates stay nearest to its own is {head}: {from_length:.3f} away, "
-            "the mean over protocols.",
+            "Of the heads, {head} has the win rates nearest to those of the longer response: "
+            "{from_length:.3f} away, in the mean over protocols.",
         )
     return sentences
 

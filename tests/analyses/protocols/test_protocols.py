@@ -239,15 +239,15 @@ def test_what_a_change_of_sides_hangs_on():
     assert table.loc[found.loc["a", ["best", "worst"]], "protocol"].tolist() == ["p", "q"]
     table = table.assign(low=0.1, high=0.9)
     assert words.answer(table) == (
-        "3 of 4 heads go with the labels of one protocol and against those of another, by Holm's "
-        "correction over 13 cells as one family; 1 of them whichever protocol is left out: "
-        "without q 1, without p 2."
+        "3 of 4 heads go with the labels of one protocol and against those of another (corrected "
+        "by Holm over 13 cells as one family); 1 of these is shown whichever protocol is left out "
+        "(without q 1 is left, without p 2)."
     )
     ends = [sentence.partition("; ")[2] for sentence in words.crossing(table)]
     assert ends == [
-        "not without q.",
-        "not without p nor without q.",
-        "whichever protocol is left out.",
+        "not shown without q.",
+        "not shown without p nor without q.",
+        "shown whichever protocol is left out.",
     ]
 
 
@@ -262,11 +262,11 @@ def test_an_estimate_below_zero_is_no_zero():
         component(-0.2, -0.3, -0.1, component="protocol"),
         component(0.5, 0.4, 0.6, component="interaction", found=True),
     ]
-    head, protocol, interaction = words._parts(pd.DataFrame(rows))
-    assert head.startswith("Below 0:") and "-0.200 [-0.300, -0.100]" in head
+    interaction, protocol, head = words._parts(pd.DataFrame(rows))
+    assert ": below 0 (variance -0.200 [-0.300, -0.100] in log odds), so" in head
     assert "win more under one protocol win less under another" in head
-    assert protocol.startswith("Not shown") and "below 0 but not so on win rates" in protocol
-    assert interaction.startswith("Shown") and "+0.500 [+0.400, +0.600]" in interaction
+    assert ": not shown" in protocol and "below 0 there but not in win rates" in protocol
+    assert ": shown (variance +0.500 [+0.400, +0.600]" in interaction
 
 
 def test_what_becomes_of_a_component_is_told_with_the_protocol_left_out():
@@ -283,12 +283,12 @@ def test_what_becomes_of_a_component_is_told_with_the_protocol_left_out():
     without.loc[without["component"] == "head", "found"] = True
     interaction, _, head = words.lasting(whole, without)
     assert interaction == (
-        "The interaction is shown to be there with all protocols, but not shown to be there "
-        "without p (+0.050 [-0.050, +0.150])."
+        "The interaction: shown with all protocols, but not shown without p (+0.050 [-0.050, "
+        "+0.150])."
     )
     assert head == (
-        "The heads' part is shown to be there whichever protocol is left out (+0.050 [-0.050, "
-        "+0.150] without p, +0.600 [+0.500, +0.700] without q)."
+        "Differences between heads: shown whichever protocol is left out (a variance from +0.050 "
+        "[-0.050, +0.150] without p to +0.600 [+0.500, +0.700] without q)."
     )
     assert words.lasting(whole, without.head(0)) == []
 

@@ -25,17 +25,21 @@ def test_a_head_with_wins_enough_is_not_said_to_have_too_few():
     told = rejected([*np.linspace(0.9, 1.1, 70), *np.linspace(-10.1, -9.9, 30)])
     assert told[0] == "By the published rule 0 of 1 heads are valid."
     assert told[1] == (
-        "Rejected while tracking what the data set marks as better, with wins enough, but gaps "
-        "that the rule's test doesn't find above 0: head_0."
+        "Rejected for gaps that the rule's test doesn't find above 0, though tracking what the data "
+        "set marks as better: head_0."
     )
 
 
 @pytest.mark.parametrize(
     ("wins", "won", "why"),
     [
-        (620, 1.0, "better, with fewer wins than the rule's threshold: head_0."),
-        (600, 0.01, "better, with too few wins, and gaps that the rule's test doesn't find above"),
-        (300, 1.0, "Rejected while pointing the other way: head_0."),
+        (620, 1.0, "Rejected for too few wins, though tracking what"),
+        (
+            600,
+            0.01,
+            "for too few wins and for gaps that the rule's test doesn't find above 0, though",
+        ),
+        (300, 1.0, "Rejected though pointing the other way beyond chance: head_0."),
     ],
 )
 def test_a_rejected_head_is_told_with_its_reason(wins, won, why):
