@@ -49,7 +49,8 @@ def build(cores: int = 2) -> Path:
         toc.write()
         status, log = 0, ""
         if steps.prepare():
-            _snakemake("--unlock", "--cores", "1", held=held)
+            if _locked():
+                _snakemake("--unlock", "--cores", "1", held=held)
             options = ("--rerun-incomplete", "--keep-going", "--rerun-triggers", "mtime")
             status, log = _snakemake("--cores", str(cores), *options, held=held)
         left = steps.stale()
@@ -93,6 +94,12 @@ def _lock(descriptor: int) -> None:
     except BlockingIOError:
         needed = "one build of this checkout at a time"
         raise StoreError(needed, "another one running", "Wait for it.") from None
+
+
+def _locked() -> bool:
+    """May a build that was killed have left locks of Snakemake's own? A profile moves them."""
+    left = (paths.ROOT / ".snakemake" / "locks").glob("*")
+    return "SNAKEMAKE_PROFILE" in os.environ or any(left)
 
 
 def _reasons(left: Collection[steps.Step]) -> str:

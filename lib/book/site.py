@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 from lib import paths
@@ -94,12 +96,25 @@ def _own_cache() -> Path:
 
 
 def _write_bundle() -> None:
+    """Write the script of the charts, unless it is there as what makes it now made it."""
+    try:
+        mark, _, bundle = VEGA.read_text(encoding="utf-8").partition("\n")
+        if mark == _mark(bundle):
+            return
+    except (FileNotFoundError, UnicodeDecodeError):
+        pass
     from lib.charts import theme
 
     bundle = theme.vega_bundle()
-    if not VEGA.exists() or VEGA.read_text() != bundle:
-        with replacing(VEGA) as partial:
-            partial.write_text(bundle)
+    with replacing(VEGA) as partial:
+        partial.write_text(f"{_mark(bundle)}\n{bundle}", encoding="utf-8")
+
+
+def _mark(bundle: str) -> str:
+    """A comment that names the content of a bundle and what it was made by."""
+    sources = [path.read_bytes() for path in sorted((paths.LIB / "charts").glob("*.py"))]
+    parts = [version("vl-convert-python").encode(), *sources, bundle.encode()]
+    return f"// {hashlib.sha256(bytes(1).join(parts)).hexdigest()}"
 
 
 def _sphinx(work: Path, plan: plans.Plan) -> None:

@@ -62,7 +62,16 @@ def test_a_second_build_is_refused_while_one_runs(complete, monkeypatch):
         build.build()
     assert not ran
     build.build()
-    assert len(ran) == 2
+    assert [words[0] for words in ran] == ["--cores"]
+    left = complete / ".snakemake" / "locks" / "0.input.lock"  # by a build that was killed
+    left.parent.mkdir(parents=True)
+    left.touch()
+    build.build()
+    assert [words[0] for words in ran[1:]] == ["--unlock", "--cores"]
+    left.unlink()
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "elsewhere")  # where locks may be kept, too
+    build.build()
+    assert [words[0] for words in ran[3:]] == ["--unlock", "--cores"]
 
 
 def test_builds_of_two_checkouts_with_one_cache_do_not_wait_for_each_other(complete, monkeypatch):
@@ -308,6 +317,26 @@ def test_a_site_without_an_index_is_not_swapped_in(checkout, monkeypatch, tmp_pa
     with pytest.raises(PageError, match="found x.md:3: WARNING: broken[.]"):
         site.render()
     assert (paths.SITE / "index.html").read_text() == "the last good one"
+
+
+def test_the_script_of_the_charts_is_made_when_it_is_not_there_as_it_was_made(
+    checkout, monkeypatch, tmp_path
+):
+    made = []
+    monkeypatch.setattr(site, "VEGA", tmp_path / "vega.js")
+    monkeypatch.setattr("lib.charts.theme.vega_bundle", lambda: made.append(0) or "draw(\n1);\n")
+    site._write_bundle()
+    whole = site.VEGA.read_text()
+    assert whole.startswith("// ") and whole.endswith("\ndraw(\n1);\n")
+    site._write_bundle()
+    assert len(made) == 1
+    for damaged in ("", whole[:-1], whole.replace("1", "2"), "draw(\n1);\n", "\udcff"):
+        site.VEGA.write_text(damaged, errors="surrogateescape")
+        site._write_bundle()
+        assert site.VEGA.read_text() == whole
+    monkeypatch.setattr(site, "version", lambda name: "another")
+    site._write_bundle()
+    assert len(made) == 7 and site.VEGA.read_text() != whole
 
 
 def a_site(folder, text):

@@ -22,7 +22,6 @@ import yaml
 
 from lib import atomic, paths
 from lib.book import pages, plan, site, steps
-from lib.charts import theme
 from lib.errors import PageError, ParameterError
 from lib.extraction import sealed
 
@@ -100,7 +99,6 @@ def make(root):
     for name in ("Snakefile", "_config.yml", "book/references.bib"):
         shutil.copy(paths.ROOT / name, root / name)
     shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
-    (root / "book" / "_static" / "vega.js").write_text(theme.vega_bundle())
     (root / "book" / "index.md").write_text("# Small\n\nA book.\n")
     small = Small(root)
     small.notebook("one", "print('the ' + 'first')")
