@@ -25,7 +25,8 @@ from transformers import AutoModel, LlamaConfig, PreTrainedTokenizerFast
 from lib.data import load_items
 from lib.extraction import align, extract
 from lib.extraction.forward import forward
-from lib.models import load_model, save_armorm
+from lib.models import load_model
+from lib.models.armorm import save_armorm
 from lib.models.gating import Gate
 from lib.models.names import KNOWN
 

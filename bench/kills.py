@@ -182,8 +182,13 @@ def run(
 ) -> Counter:
     """So many rounds; an ``AssertionError`` for the first that isn't right."""
     draw = random.Random(seed)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by a shell's &; builds inherit it
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Ignored by a shell's & or by nohup, and builds would inherit that.
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
     site = small.root / "book" / "_build" / "html"
     sites, took = {}, 0.0
     for word in ("apples", "pears"):

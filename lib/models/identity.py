@@ -21,6 +21,7 @@ from filelock import FileLock
 from lib import documents, paths
 from lib.atomic import replacing
 from lib.errors import ModelError
+from lib.models import files
 
 PARTS = {
     "backbone": "weights",
@@ -100,13 +101,11 @@ def _remembered(note: Path) -> dict[str, str] | None:
 
 def _files(name: str) -> list[Path]:
     """All files that a model is loaded from."""
-    from lib.models import backbone, files, frozen
-
     folder = files.local(name)
     if folder is None:
         raise ModelError(f"the model {name} on this machine", "none", "Name a folder of it.")
     found = sorted(path for path in folder.iterdir() if path.is_file())
-    return [*found, backbone.gguf()] if frozen.is_folder_of_heads(folder) else found
+    return [*found, files.gguf()] if files.is_folder_of_heads(folder) else found
 
 
 def differences(made: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -43,7 +43,7 @@ def head_weights(name: str) -> HeadWeights:
     folder = files.local(name)
     if folder is None:
         return HeadWeights(note=f"the model {name} is not on this machine")
-    if name in files.EMBEDDED or frozen.is_folder_of_heads(folder):
+    if name in files.EMBEDDED or files.is_folder_of_heads(folder):
         return _frozen(folder)
     return _released(open_checkpoint(folder, name))
 

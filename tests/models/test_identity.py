@@ -18,7 +18,7 @@ from lib.errors import ModelError
 from lib.extraction import extract
 from lib.extraction.forward import forward
 from lib.models import backbone as backbones
-from lib.models import load_model
+from lib.models import files, load_model
 from lib.models.prompt import PromptFormat
 
 DATED = (
@@ -290,7 +290,7 @@ def test_a_template_that_draws_at_random_is_refused():
 @pytest.fixture
 def kept(tmp_path, monkeypatch, tiny_llama):
     """The embedded backbone's cache, of a tiny model that is made at once."""
-    source = tmp_path / backbones.GGUF
+    source = tmp_path / files.GGUF
     source.write_bytes(b"quantised")
     made = []
 
@@ -300,7 +300,7 @@ def kept(tmp_path, monkeypatch, tiny_llama):
         tiny.tokenizer().save_pretrained(folder)
 
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(backbones, "gguf", lambda: source)
+    monkeypatch.setattr(files, "gguf", lambda: source)
     monkeypatch.setattr(backbones, "_dequantise", dequantise)
     return source, made
 
