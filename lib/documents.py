@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from lib.errors import AuditError, DataError, unreadable
 
 LIMIT = 16 << 20  # bytes: the longest index of a released model has 9 million
@@ -27,6 +29,18 @@ DEPTH = 64
 DIGITS = 100  # of a whole number; the largest float has 309
 SHOWN = 80  # characters of a value that an error shows
 REMEDY = "Write the file again, or fetch it again from where it came."
+
+
+class OnceEach(yaml.SafeLoader):
+    """Safe; a key that is there twice is refused, since one value of it would be lost."""
+
+    def compose_mapping_node(self, anchor):
+        node = super().compose_mapping_node(anchor)
+        for key, count in Counter(key.value for key, _ in node.value if key.id == "scalar").items():
+            if count > 1:
+                line = node.start_mark.line + 1
+                raise yaml.YAMLError(f"{key} {count} times in the entry at line {line}")
+        return node
 
 
 def read_bytes(

@@ -87,8 +87,7 @@ def table(
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
             text = escape(_text(value, formats.get(column)))
             if column == "verdict" and column not in formats and not _missing(value):
-                kind = re.sub(r"[^a-z]+", "-", str(value).lower()).strip("-")
-                text = f'<span class="verdict verdict-{kind}">{text}</span>'
+                text = chip(value)
             elif column not in formats and not _missing(value):
                 text = f"<bdi>{text}</bdi>"
             if column in links:
@@ -104,6 +103,12 @@ def table(
     if len(frame) > fold:
         markup = f"<details><summary>Table of {len(frame)} rows</summary>{markup}</details>"
     return Html(markup)
+
+
+def chip(verdict: str) -> str:
+    """A verdict in its tone, escaped."""
+    kind = re.sub(r"[^a-z]+", "-", str(verdict).lower()).strip("-")
+    return f'<span class="verdict verdict-{kind}">{escape(verdict)}</span>'
 
 
 def _missing(value: Any) -> bool:

@@ -145,22 +145,12 @@ def once_each(names: Iterable[str], needed: str, remedy: str = "Leave one entry.
             raise ParameterError(needed, f"{name} {count} times", remedy)
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe and bounded. A date stays text. A key that is there twice is refused, since one value
-    of it would be lost.
-    """
+class _Loader(documents.OnceEach):
+    """Safe and bounded. A date stays text, and a key is there once."""
 
     def get_single_node(self):
         node = super().get_single_node()
         _weigh(node, {}, ())
-        return node
-
-    def compose_mapping_node(self, anchor):
-        node = super().compose_mapping_node(anchor)
-        for key, count in Counter(key.value for key, _ in node.value if key.id == "scalar").items():
-            if count > 1:
-                line = node.start_mark.line + 1
-                raise yaml.YAMLError(f"{key} {count} times in the entry at line {line}")
         return node
 
     def construct_yaml_int(self, node):

@@ -13,11 +13,13 @@ from typing import Any
 
 import yaml
 
+from lib.documents import OnceEach
 from lib.errors import DataError
 
 FILE = Path(__file__).with_suffix(".yaml")
 BLOCKS = ("armorm", "armorm_stage2", "cosines", "audit")
 BLOCKS += ("reward_lens", "sarm", "tension", "llmbar")
+SOURCE = ("title", "address", "version", "read")  # of every source, `unknown` where it is
 MEND = "Mend the file of published figures."
 
 
@@ -27,17 +29,18 @@ def figures(path: Path = FILE) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``sources`` (key → what was read) and the blocks ``BLOCKS``, each with its ``source``.
+        ``sources`` (key → what was read: ``SOURCE``, and where known ``cite`` and ``commit``)
+        and the blocks ``BLOCKS``, each with its ``source``.
 
     Raises
     ------
     DataError
-        When the file doesn't parse, lacks a block, a block names no known source, a number
-        isn't finite, a rate (under ``rates``) isn't between 0 and 1, or the audit's names are
+        When the file doesn't parse, lacks a block, a source lacks one of ``SOURCE``, a block names
+        no known source, a number isn't finite, a rate (under ``rates``) isn't between 0 and 1, or the audit's names are
         not as many as the model's heads.
     """
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = yaml.load(path.read_text(encoding="utf-8"), OnceEach)
     except yaml.YAMLError as error:
         raise DataError(f"YAML in {path.name}", str(error), MEND) from None
     if not isinstance(found, dict):
@@ -49,6 +52,10 @@ def figures(path: Path = FILE) -> dict[str, Any]:
         if block in BLOCKS and source not in found["sources"]:
             known = ", ".join(found["sources"])
             raise DataError(f"a source of {block!r} among {known}", repr(source), MEND)
+    for key, source in found["sources"].items():
+        missing = set(SOURCE) - set(source if isinstance(source, dict) else ())
+        if missing:
+            raise DataError(f"{min(missing)!r} of the source {key!r}", repr(source), MEND)
     for where, value in _leaves(found):
         if isinstance(value, float) and not math.isfinite(value):
             raise DataError(f"a finite number for {'.'.join(where)}", str(value), MEND)

@@ -6,6 +6,7 @@
 ``planted``      the published methods where the truth is known
 ``tables``       what every claim may name, ``evidence`` what single ones do
 ``words``        takeaways and values for other pages
+``cards``        every claim as the page shows it
 ``charts``       counts by verdict, rates, shares, heads that cross
 """
 

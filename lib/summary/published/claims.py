@@ -17,7 +17,8 @@ import xarray as xr
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from lib.documents import misfit
+from lib.data.published import BLOCKS
+from lib.documents import OnceEach, misfit
 from lib.errors import DataError, unknown
 from lib.summary.published import evidence
 from lib.summary.published.stats import Figures
@@ -26,6 +27,7 @@ from lib.summary.published.words import VERDICTS
 
 FILE = Path(__file__).with_suffix(".yaml")
 MEND = "Mend the file of claims."
+INPUTS = {*BLOCKS, "heads", "names", "rates", "passing", "shares", "overlaps", "lengths", "planted"}
 FACTS = dict(inspect.getmembers(evidence, inspect.isfunction))  # what rows may name
 
 Verdict = Literal[tuple(VERDICTS)]
@@ -67,6 +69,9 @@ class Claim(Entry):
     key: Text
     claim: Text
     source: str = ""
+    where: str = ""
+    code: list[Annotated[str, Field(pattern=r"^[^#\s]+(#L\d+(-L\d+)?)?$")]] = []
+    formula: str = ""
     points: list[int] = []
     about: str = ""
     facts: str = ""
@@ -103,7 +108,7 @@ def read(path: Path = FILE) -> list[Group]:
         isn't known.
     """
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = yaml.load(path.read_text(encoding="utf-8"), OnceEach)
     except yaml.YAMLError as error:
         raise DataError(f"YAML in {path.name}", str(error), MEND) from None
     wrong = misfit(found, Document)
@@ -150,7 +155,9 @@ def claims(
     pandas.DataFrame
         ``key``, ``system``, ``part``, ``claim``, ``published``, ``recomputed``, ``verdict``
         (of ``words.VERDICTS``), ``evidence``, ``points`` (of this project's list of faults,
-        joined by commas; empty for none).
+        joined by commas; empty for none), ``source`` (a key of the figures' ``sources``),
+        ``where`` it stands there, ``code`` (files and lines, joined by spaces), ``formula`` of
+        the definition that decides, and ``computed_from``.
 
     Raises
     ------
@@ -170,8 +177,22 @@ def claims(
             except (AttributeError, LookupError, TypeError, ValueError) as error:
                 needed = f"facts that fill the row {row.key!r} of {path.name}"
                 raise DataError(needed, f"{type(error).__name__}: {error}", MEND) from error
-            rows.append({"key": row.key, "system": group.system, "part": group.part} | filled)
+            named_so = {"key": row.key, "system": group.system, "part": group.part}
+            told = {"where": row.where, "code": " ".join(row.code), "formula": row.formula}
+            rows.append(
+                named_so | filled | {"source": source} | told | {"computed_from": _inputs(row)}
+            )
     return pd.DataFrame(rows)
+
+
+def _inputs(row: Claim) -> str:
+    """What fills a row: paths of figures and tables, and the function that computes the rest."""
+    lists = [text for each in row.lists.values() for text in (each.text, "{" + each.of + "}")]
+    texts = [row.published, row.recomputed, row.evidence, "{" + row.about + "}", *lists]
+    fields = [field for text in texts for _, field, _, _ in Formatter().parse(text) if field]
+    paths = dict.fromkeys(field for field in fields if field.partition("[")[0] in INPUTS)
+    by = [f"{row.facts}: {inspect.getdoc(FACTS[row.facts])}"] if row.facts else []
+    return "; ".join([*paths, *by])
 
 
 def _filled(row: Claim, tables: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str, str]:

@@ -231,14 +231,22 @@ def regression(tables: Tables) -> Facts:
     bounds, gap = tables.bounds, tables.figures["audit"]["geometry"]["gap"]
     most, least = bounds["largest RMS correlation"], bounds["smallest RMS cosine"]
     picture = bounds["RMS cosine of the picture"]
+    root, told = math.sqrt(gap), tables.figures["audit"]["geometry"].get("gap_is")
+    consistent, pictured = most["high"] >= most["published"], picture["low"] <= gap
     return {
         "most": most,
         "least": least,
         "mean": bounds["mean cosine"],
         "picture": picture,
-        "consistent": most["high"] >= most["published"],
+        "root": root,
+        "root_allowed": "meets" if root >= least["low"] else "does not meet",
+        "defined": f"By its code the gap is a {told}." if told else "The source doesn't define it.",
+        "consistent": consistent,
+        # by every reading that the source leaves open
+        "contradicted": not consistent and (bool(told) or root < least["low"]),
         "allowed": "allows" if picture["high"] >= least["low"] else "rules out",
-        "pictured": picture["low"] <= gap,
+        "pictured": pictured,
+        "unpictured": not pictured and (bool(told) or root < picture["low"]),
     }
 
 

@@ -58,8 +58,7 @@ def tested(row: Mapping[str, float]) -> str:
 
 
 def of(claims: pd.DataFrame, system: str, part: str = "") -> pd.DataFrame:
-    """What is shown of one system's claims, or of one part of them: the verdict next to the
-    claim, since further columns may lie beyond a narrow screen.
+    """One system's claims, or those of one part of them.
 
     Raises
     ------
@@ -70,7 +69,7 @@ def of(claims: pd.DataFrame, system: str, part: str = "") -> pd.DataFrame:
     if rows.empty:
         known = (claims["system"] + ": " + claims["part"]).unique()
         raise unknown("system and part of the claims", f"{system}: {part}", known, DataError)
-    return rows[["claim", "verdict", "published", "recomputed", "evidence"]]
+    return rows
 
 
 def rated(rates: pd.DataFrame) -> pd.DataFrame:

@@ -79,6 +79,9 @@ def test_every_function_of_evidence_is_named_by_a_row():
         ("{holds: agree, ", "{likely: agree, ", "armorm-heads.verdict"),
         ("        evidence: Compared entry by entry.\n", "", "armorm-checkpoint.evidence"),
         ("key: armorm-score", "key: armorm-heads", "'armorm-heads' twice"),
+        ("points: [1]", "points: [1]\n        points: [2]", "points 2 times in the entry"),
+        ("key: armorm-score", "key: armorm-score\n        key: other", "key 2 times in the entry"),
+        ("code: ['utils.py#L30-L50']", "code: ['utils.py#30']", "names.code"),
         ("facts: armorm_score", "facts: armorm_scores", "Did you mean 'armorm_score'"),
         ("source: armorm-code", "source: hearsay", "a known source of armorm-stage2"),
         ("'{mean:.2f}'", "'{median:.2f}'", "'armorm-score' of claims.yaml; found KeyError"),
@@ -203,6 +206,18 @@ def test_a_changed_figure_changes_the_verdict(figures, changes):
         found = row(table, key)
         assert found["verdict"] == words.VERDICTS[verdict], key
         assert says in f"{found['published']} {found['recomputed']}", key
+
+
+def test_what_a_source_leaves_undefined_fails_only_by_every_reading(figures):
+    """√.038 = .195 meets the bound of .14 and the picture's .162; √.01 = .1 meets neither."""
+    rows = ("geometry-gap", "geometry-picture")
+    silent = copy.deepcopy(figures)
+    del silent["audit"]["geometry"]["gap_is"]
+    small = change(silent, "audit", "geometry", "gap", to=0.01)
+    for given, verdict in ((figures, "fails"), (silent, "undecided"), (small, "fails")):
+        table = claims.claims(given)
+        assert {row(table, key)["verdict"] for key in rows} == {words.VERDICTS[verdict]}
+    assert "doesn't define" in row(claims.claims(silent), "geometry-gap")["evidence"]
 
 
 def test_a_count_is_confirmed_only_when_everything_was_published(figures):

@@ -25,9 +25,6 @@ def test_every_row_of_the_table_is_shown_once(made):
     groups = dict.fromkeys(zip(table["system"], table["part"], strict=True))
     shown = [words.of(table, *group) for group in groups]
     assert sum(map(len, shown)) == len(table)
-    assert list(shown[0]) == ["claim", "verdict", "published", "recomputed", "evidence"]
-    # longer tables are folded on the page
-    assert max(map(len, shown)) <= 15
     with pytest.raises(DataError, match="Did you mean 'reward-lens: '"):
         words.of(table, "reward-lense")
 

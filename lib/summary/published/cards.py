@@ -1,0 +1,75 @@
+"""Every claim as a card: nothing that decides lies beyond a narrow screen or a sheet of paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from lib.markup import Html, chip, escape
+from lib.summary.published.words import of
+
+UNRECORDED = "section, figure and line not written down"
+ROWS = {
+    "published": "Published",
+    "formula": "Defined as",
+    "recomputed": "It comes to",
+    "evidence": "Why",
+    "computed_from": "Computed from",
+}
+
+
+def cards(claims: pd.DataFrame, sources: Mapping[str, Any], system: str, part: str = "") -> Html:
+    """The claims of one system, or of one part of them, a card each.
+
+    Parameters
+    ----------
+    claims
+        As ``claims.claims`` returns it.
+    sources
+        Of the published figures.
+
+    Raises
+    ------
+    DataError
+        When there is no claim of that system and part.
+    """
+    rows = of(claims, system, part).to_dict("records")
+    made = "".join(_card(row, sources[row["source"]]) for row in rows)
+    return Html(f'<div class="claims mathjax_ignore">{made}</div>')
+
+
+def _card(row: Mapping[str, str], source: Mapping[str, Any]) -> str:
+    told = {label: escape(row[name]) for name, label in ROWS.items() if row[name]}
+    told |= {
+        "Source": _source(source),
+        "Where": escape(row["where"]) or UNRECORDED,
+        "Read in code": ", ".join(_link(place, source) for place in row["code"].split()),
+        "Dispute": f'<a href="#how-to-dispute-this">how to dispute this</a>: name '
+        f"<code>{escape(row['key'])}</code>",
+    }
+    pairs = "".join(f"<dt>{label}</dt><dd>{text}</dd>" for label, text in told.items() if text)
+    key = escape(row["key"])
+    return (
+        f'<section class="claim" id="claim-{key}"><p class="title">{escape(row["claim"])} '
+        f"{chip(row['verdict'])}</p><dl>{pairs}</dl></section>"
+    )
+
+
+def _source(source: Mapping[str, Any]) -> str:
+    title, address = escape(source["title"]), escape(source["address"])
+    if address.startswith("https://"):
+        title = f'<a href="{address}">{title}</a>'
+    cited = f" (in the references: {escape(source['cite'])})" if "cite" in source else ""
+    return f"{title}{cited}; version: {escape(source['version'])}; read: {escape(source['read'])}"
+
+
+def _link(place: str, source: Mapping[str, Any]) -> str:
+    """``utils.py#L30-L50``, a link where the source has a commit."""
+    path, _, lines = place.partition("#")
+    text = escape(f"{path} {lines.replace('L', '').replace('-', '–')}".strip())
+    commit = source.get("files", {}).get(path, source.get("commit"))
+    if not commit:
+        return text
+    return f'<a href="{escape(source["address"])}/blob/{commit}/{escape(place)}">{text}</a>'

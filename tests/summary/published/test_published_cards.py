@@ -1,0 +1,70 @@
+"""A card holds all that decides its claim, and leads to where the claim can be disputed."""
+
+import re
+
+import pytest
+import yaml
+
+from lib import paths
+from lib.data import published
+from lib.errors import DataError
+from lib.markup import escape
+from lib.summary.published import cards, claims
+
+FORM = paths.ROOT / ".github" / "ISSUE_TEMPLATE" / "dispute.yml"
+
+
+@pytest.fixture(scope="module")
+def table(figures):
+    return claims.claims(figures)
+
+
+def every(table, figures):
+    groups = dict.fromkeys(zip(table["system"], table["part"], strict=True))
+    return "".join(cards.cards(table, figures["sources"], *group).markup for group in groups)
+
+
+def test_every_claim_has_a_card_with_all_that_decides_it(table, figures):
+    made = every(table, figures).split('<section class="claim"')[1:]
+    assert len(made) == len(table)
+    for card, row in zip(made, table.to_dict("records"), strict=True):
+        assert f'id="claim-{row["key"]}"' in card and 'href="#how-to-dispute-this"' in card
+        for name in ("claim", "verdict", "published", "recomputed", "evidence", "formula"):
+            assert escape(row[name]) in card
+        assert "<dt>Source</dt>" in card and "version: " in card and "<dt>Where</dt>" in card
+        assert row["where"] or cards.UNRECORDED in card
+
+
+def test_lines_are_linked_at_a_commit(table, figures):
+    made = every(table, figures)
+    address = "https://github.com/Sat1509/reward-basis-audit/blob/"
+
+    assert re.search(f'"{address}019a03e[0-9a-f]{{33}}/utils.py#L30-L50"', made)
+    assert re.search(f'"{address}1480590[0-9a-f]{{33}}/README.md#L13">README.md 13<', made)
+    # without a commit: named, not linked
+    assert "reward_lens/patching.py 341–346" in made and "patching.py#L341" not in made
+
+
+def test_what_was_read_in_code_names_its_file(table):
+    read = table[table["recomputed"].str.contains("read in text and code")]
+    silent = {"stratified", "type-a-n"}  # no script there is
+    assert set(read["key"][read["code"] == ""]) == silent
+
+
+def test_a_source_without_a_version_is_refused(tmp_path):
+    text = published.FILE.read_text(encoding="utf-8")
+    path = tmp_path / "published.yaml"
+    path.write_text(text.replace("    version: unknown\n", "", 1), encoding="utf-8")
+    with pytest.raises(DataError, match="'version' of the source 'armorm-card'"):
+        published.figures(path)
+    path.write_text(text.replace("    n: 800\n", "    n: 800\n    n: 900\n", 1), encoding="utf-8")
+    with pytest.raises(DataError, match="n 2 times in the entry"):
+        published.figures(path)
+
+
+def test_the_form_asks_for_the_key_and_for_a_place():
+    form = yaml.safe_load(FORM.read_text(encoding="utf-8"))
+    asked = {e["id"] for e in form["body"] if e.get("validations", {}).get("required")}
+    assert {"key", "what", "correct", "address"} <= asked
+    notebook = (paths.ROOT / "notebooks" / "published.ipynb").read_text(encoding="utf-8")
+    assert "## How to dispute this" in notebook and form["name"] in notebook
