@@ -35,6 +35,7 @@ class OnceEach(yaml.SafeLoader):
     """Safe; a key that is there twice is refused, since one value of it would be lost."""
 
     def compose_mapping_node(self, anchor):
+        """The node, its keys counted."""
         node = super().compose_mapping_node(anchor)
         for key, count in Counter(key.value for key, _ in node.value if key.id == "scalar").items():
             if count > 1:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
-from lib.documents import DEPTH, DIGITS, misfit, read_bytes, shown
+from lib.documents import DEPTH, DIGITS, OnceEach, misfit, read_bytes, shown
 from lib.errors import ParameterError, unknown
 from lib.parameters import SEEDS
 
@@ -145,7 +145,7 @@ def once_each(names: Iterable[str], needed: str, remedy: str = "Leave one entry.
             raise ParameterError(needed, f"{name} {count} times", remedy)
 
 
-class _Loader(documents.OnceEach):
+class _Loader(OnceEach):
     """Safe and bounded. A date stays text, and a key is there once."""
 
     def get_single_node(self):

@@ -35,9 +35,10 @@ def figures(path: Path = FILE) -> dict[str, Any]:
     Raises
     ------
     DataError
-        When the file doesn't parse, lacks a block, a source lacks one of ``SOURCE``, a block names
-        no known source, a number isn't finite, a rate (under ``rates``) isn't between 0 and 1, or the audit's names are
-        not as many as the model's heads.
+        When the file doesn't parse or gives a key twice, lacks a block, a source lacks one of
+        ``SOURCE``, a block names no known source, a number isn't finite, a rate (under
+        ``rates``) isn't between 0 and 1, or the audit's names are not as many as the model's
+        heads.
     """
     try:
         found = yaml.load(path.read_text(encoding="utf-8"), OnceEach)
