@@ -216,12 +216,35 @@
     charts.forEach(refresh);
   }
 
+  /* Paper is white and can't be clicked: a dark page is printed as a light one, its charts drawn
+   * again, and tables that are folded are printed too. */
+  function readyPrint() {
+    const root = document.documentElement;
+    let undo = [];
+    window.addEventListener("beforeprint", () => {
+      if (isDark()) {
+        const screen = root.dataset.theme || "";
+        root.dataset.theme = "light";
+        undo.push(() => (root.dataset.theme = screen));
+      }
+      for (const folded of document.querySelectorAll("details:not([open]):has(> .table-scroll)")) {
+        folded.open = true;
+        undo.push(() => (folded.open = false));
+      }
+    });
+    window.addEventListener("afterprint", () => {
+      undo.forEach((step) => step());
+      undo = [];
+    });
+  }
+
   function start() {
     new MutationObserver(refreshAll).observe(document.documentElement, {
       attributes: true,
       attributeFilter: ["data-theme"],
     });
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refreshAll);
+    readyPrint();
     pageTables();
     const waiting = window.rewardCharts || [];
     window.rewardCharts = { push: (entry) => rewardChart(entry[0], entry[1]) };

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 import vl_convert
 
-from lib import charts, paths, stats
+from lib import charts, markup, paths, stats
 from lib.analyses.data import charts as data_charts
 from lib.analyses.data import stats as data_tables
 from lib.charts import render, theme
@@ -625,6 +625,39 @@ def test_charts_follow_the_sites_mode_and_keep_the_readers_choice(open_page):
     assert light == theme.VERDICTS["chance"].light
     assert page.eval_on_selector(".chart-controls select", "e => e.selectedIndex") == 2
     assert page.locator(".chart-view svg").count() == 1
+    assert page.said == []
+
+
+@pytest.mark.slow
+def test_a_dark_page_is_printed_light_and_whole(open_page):
+    folded = markup.table(
+        pd.DataFrame({f"column {k}": ["words of a cell"] * 20 for k in range(14)})
+    )
+    page = open_page([hostile_chart().html(), folded.markup])
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    label = ".chart-view svg text:text-is('chance') >> nth=-1"
+    page.wait_for_selector(f".chart-view svg text[fill='{theme.VERDICTS['chance'].dark}']")
+    # A browser prints when the event's own work is done: no task of its own may be waited for.
+    shown, opened, drawn = page.evaluate(
+        """async () => { dispatchEvent(new Event("beforeprint"));
+        for (let k = 0; k < 10000; k++) await null;
+        return [document.documentElement.dataset.theme, document.querySelector("details").open,
+        document.querySelector(".chart-view").innerHTML] }"""
+    )
+    assert (shown, opened) == ("light", True)
+    chance = theme.VERDICTS["chance"]
+    assert chance.light in drawn and chance.dark not in drawn
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.wait_for_selector(f".chart-view svg text[fill='{chance.dark}']")
+    assert page.eval_on_selector(label, "e => e.getAttribute('fill')") == chance.dark
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert not page.eval_on_selector("details", "e => e.open")
+    # A sheet of A4 between margins of 12 mm.
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 703, "height": 1000})
+    page.eval_on_selector("details", "e => (e.open = true)")
+    right = page.eval_on_selector("table.result", "e => e.getBoundingClientRect().right")
+    assert right <= 703
     assert page.said == []
 
 
