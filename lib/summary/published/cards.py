@@ -10,13 +10,13 @@ import pandas as pd
 from lib.markup import Html, chip, escape
 from lib.summary.published.words import of
 
+REFERENCES = "../methods.html#references"  # seen from the page
 UNRECORDED = "section, figure and line not written down"
 ROWS = {
     "published": "Published",
     "formula": "Defined as",
     "recomputed": "It comes to",
     "evidence": "Why",
-    "computed_from": "Computed from",
 }
 
 
@@ -42,26 +42,32 @@ def cards(claims: pd.DataFrame, sources: Mapping[str, Any], system: str, part: s
 
 def _card(row: Mapping[str, str], source: Mapping[str, Any]) -> str:
     told = {label: escape(row[name]) for name, label in ROWS.items() if row[name]}
-    told |= {
-        "Source": _source(source),
-        "Where": escape(row["where"]) or UNRECORDED,
-        "Read in code": ", ".join(_link(place, source) for place in row["code"].split()),
-        "Dispute": f'<a href="#how-to-dispute-this">how to dispute this</a>: name '
-        f"<code>{escape(row['key'])}</code>",
-    }
-    pairs = "".join(f"<dt>{label}</dt><dd>{text}</dd>" for label, text in told.items() if text)
     key = escape(row["key"])
+    code = [_link(place, source) for place in row["code"].split()]
+    rests = {
+        "Computed from": escape(row["computed_from"]),
+        "Source": _source(source),
+        "Where": "; ".join([escape(row["where"] or UNRECORDED), *code]),
+        "Dispute": f'<a href="#how-to-dispute-this">how to dispute this</a>, with the key '
+        f"<code>{key}</code>",
+    }
     return (
         f'<section class="claim" id="claim-{key}"><p class="title">{escape(row["claim"])} '
-        f"{chip(row['verdict'])}</p><dl>{pairs}</dl></section>"
+        f"{chip(row['verdict'])}</p>{_pairs(told)}"
+        f'<div class="rests">{_pairs(rests)}</div></section>'
     )
+
+
+def _pairs(told: Mapping[str, str]) -> str:
+    pairs = (f"<dt>{label}</dt><dd>{text}</dd>" for label, text in told.items() if text)
+    return f"<dl>{''.join(pairs)}</dl>"
 
 
 def _source(source: Mapping[str, Any]) -> str:
     title, address = escape(source["title"]), escape(source["address"])
     if address.startswith("https://"):
         title = f'<a href="{address}">{title}</a>'
-    cited = f" (in the references: {escape(source['cite'])})" if "cite" in source else ""
+    cited = f' (<a href="{REFERENCES}">in the references</a>)' if "cite" in source else ""
     return f"{title}{cited}; version: {escape(source['version'])}; read: {escape(source['read'])}"
 
 

@@ -186,13 +186,21 @@ def claims(
 
 
 def _inputs(row: Claim) -> str:
-    """What fills a row: paths of figures and tables, and the function that computes the rest."""
+    """What fills a row: published figures, tables, and the function that computes the rest."""
     lists = [text for each in row.lists.values() for text in (each.text, "{" + each.of + "}")]
     texts = [row.published, row.recomputed, row.evidence, "{" + row.about + "}", *lists]
     fields = [field for text in texts for _, field, _, _ in Formatter().parse(text) if field]
-    paths = dict.fromkeys(field for field in fields if field.partition("[")[0] in INPUTS)
-    by = [f"{row.facts}: {inspect.getdoc(FACTS[row.facts])}"] if row.facts else []
-    return "; ".join([*paths, *by])
+    found = {}
+    for field in dict.fromkeys(fields):
+        root, *keys = field.replace("]", "").split("[")
+        if root in INPUTS:
+            found.setdefault(root, []).extend([" ".join(keys)] if keys else [])
+    told = [
+        f"{'figures' if root in BLOCKS else 'table'} {root}" + f" ({', '.join(keys)})" * bool(keys)
+        for root, keys in found.items()
+    ]
+    by = [f"function {row.facts}: {inspect.getdoc(FACTS[row.facts])}"] if row.facts else []
+    return "; ".join([*told, *by])
 
 
 def _filled(row: Claim, tables: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str, str]:

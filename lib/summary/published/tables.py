@@ -37,6 +37,7 @@ class Tables:
             shown=[words.tested(row) for row in table.to_dict("records")],
             chance=table["verdict"] == "chance",
             tracks=table["verdict"].isin(["strong", "tracks"]),
+            inverted=table["verdict"] == "inverted",
             one_sided=[
                 scipy_stats.binomtest(wins, n, alternative="greater").pvalue
                 for wins, n in zip(table["wins"], table["n"], strict=True)

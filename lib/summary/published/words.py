@@ -35,9 +35,9 @@ TAKEAWAYS = (
     ANSWER,
     NAMES,
     "On hh-rlhf {rates-above} of the {rates-given} heads given are above one half and "
-    "{rates-below} below it, beyond chance; helpfulness at {rate-helpfulness} is not noise "
-    "(p = {p-helpfulness}) but what a helpfulness head can show on these pairs, which are about "
-    "harm.",
+    "{rates-below} below it, beyond chance. The audit's code counts those below as chance, "
+    "helpfulness at {rate-helpfulness} (p = {p-helpfulness}) among them; on these pairs, which are "
+    "about harm, a head that is right about help can go against people.",
     "A published RMS cosine of {gap-published} contradicts the regression beside it, which allows "
     "an RMS correlation of {rms-allowed} at most where the mean is {mean-published}; {gap-needed} "
     "or more is needed.",
@@ -73,9 +73,13 @@ def of(claims: pd.DataFrame, system: str, part: str = "") -> pd.DataFrame:
 
 
 def rated(rates: pd.DataFrame) -> pd.DataFrame:
-    """What is shown of ``stats.rates``, each p as text."""
-    shown = ["subset", "called", "head", "n", "win_rate", "low", "high", "p", "verdict", "note"]
-    return rates.assign(p=rates["p"].map(p_text))[shown]
+    """What is shown of ``stats.rates``: a rate with its interval, and notes, in one cell each."""
+    rows = rates.to_dict("records")
+    return rates.assign(
+        subset=[row["subset"] + f" ({row['note']})" * bool(row["note"]) for row in rows],
+        win_rate=[words.rate(row) for row in rows],
+        p=rates["p"].map(p_text),
+    )[["subset", "called", "head", "n", "win_rate", "p", "verdict"]]
 
 
 def counts(claims: pd.DataFrame) -> pd.DataFrame:

@@ -131,7 +131,7 @@ CHANGES = [
         (("reward_lens", "probe_pairs"), [1, 5], "lens-probes", "artefact", "pairs is 0.062"),
         ((AUDIT, "hh", "harmless_first"), 300, "sample", "holds", "300 of 800"),
         ((AUDIT, "hh", "valid"), 0, "hh-valid", "fails", "1 of the 12"),
-        # .47 of 800 has [.436, .505]: no chance, but no noise shown either
+        # .47 of 800 has [.436, .505]: not shown to be below one half
         ((AUDIT, "hh", "rates", "helpfulness"), 0.47, "hh-helpfulness", "fails", "[0.436, 0.505]"),
         ((AUDIT, "rewardbench", "valid"), 18, "bench-valid", "fails", "between 1 and 17"),
         # no longer contradicted
@@ -172,9 +172,9 @@ CHANGES = [
     [
         # 2 · 2⁻⁶ = .03125 can reach .05
         (("reward_lens", "probe_pairs"), [1, 6], "lens-probes", "undecided", "pairs is 0.031"),
-        # 800 pairs could not tell .49 from less than .45
+        # .45 of 4000 has [.435, .466] and p = 3e-10
         ((AUDIT, "hh", "n"), 4000, "sample", "fails", "4000 of 4000"),
-        ((AUDIT, "hh", "rates", "helpfulness"), 0.49, "hh-helpfulness", "holds", "0.490 ["),
+        ((AUDIT, "hh", "rates", "helpfulness"), 0.45, "hh-helpfulness", "holds", "0.450 ["),
         ((AUDIT, "rewardbench", "valid"), 0, "bench-valid", "fails", "between 1 and 17"),
         ((AUDIT, "geometry", "random_angle"), 95, "geometry-angles", "fails", "at 95°"),
         ((AUDIT, "disentanglement", "mean_abs"), 0.9, "geometry-picture", "fails", "rules out"),
@@ -191,6 +191,14 @@ CHANGES = [
             ("cosines",),
             {"tolerance": 0.008, "mean": 0.01, "rms": 0.04, "largest": 0.3},
             *("geometry-picture", "holds", "which the regression rules out"),
+        ),
+    ],
+    [
+        # two heads above one half, none below: then all others may be at chance
+        (
+            (AUDIT, "hh", "rates"),
+            dict(readability=0.711, harmlessness=0.5, safety=0.5, helpfulness=0.5, depth=0.613),
+            *("hh-invalid", "undecided", "0 of the 5 rates given are below"),
         ),
     ],
 ]

@@ -35,6 +35,13 @@ def test_every_claim_has_a_card_with_all_that_decides_it(table, figures):
         assert row["where"] or cards.UNRECORDED in card
 
 
+def test_a_card_says_what_its_row_is_computed_from(table):
+    told = table.set_index("key")["computed_from"]
+    assert told["armorm-score"].startswith("figures armorm (rewardbench score); function armorm_s")
+    assert told["name-safety"] == "table names (safety)"
+    assert told["stratified"] == ""  # nothing to compute
+
+
 def test_lines_are_linked_at_a_commit(table, figures):
     made = every(table, figures)
     address = "https://github.com/Sat1509/reward-basis-audit/blob/"

@@ -35,9 +35,10 @@ def test_no_p_is_shown_as_nothing(made):
     assert list(shown["p"][made[2]["p"] == 0].unique()) == ["< 1e-12"]
     hh = shown[shown["subset"] == "hh-rlhf"].set_index("called")["p"]
     assert hh["helpfulness"] == "6.3e-05" and hh["safety"] == "0.27"
-    assert list(shown) == [
-        *["subset", "called", "head", "n", "win_rate", "low", "high", "p", "verdict", "note"]
-    ]
+    assert list(shown) == ["subset", "called", "head", "n", "win_rate", "p", "verdict"]
+    assert shown["win_rate"][8] == "0.429 [0.395, 0.463]", "of helpfulness on hh-rlhf"
+    noted = "helpfulness, targeted (number of pairs taken from TYPE B)"
+    assert (shown["subset"] == noted).sum() == (made[2]["note"] != "").sum() == 5
 
 
 def test_counts_add_up(made):
