@@ -217,7 +217,7 @@
   }
 
   /* Paper is white and can't be clicked: a dark page is printed as a light one, its charts drawn
-   * again, and tables that are folded are printed too. */
+   * again, and what is folded, but for code, is printed too. */
   function readyPrint() {
     const root = document.documentElement;
     let undo = [];
@@ -227,7 +227,7 @@
         root.dataset.theme = "light";
         undo.push(() => (root.dataset.theme = screen));
       }
-      for (const folded of document.querySelectorAll("details:not([open]):has(> .table-scroll)")) {
+      for (const folded of document.querySelectorAll(".bd-article details:not([open], .hide)")) {
         folded.open = true;
         undo.push(() => (folded.open = false));
       }
