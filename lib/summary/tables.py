@@ -14,6 +14,7 @@ from lib.analyses.protocols import stats
 from lib.errors import DataError
 
 NOT_RUN = "not run"
+TOGETHER = " + "  # between data sets that are pooled
 OUTCOMES = "outcomes"  # the table that names its model and dataset
 KINDS = ("holistic", "structured", "targeted", "")
 
@@ -64,9 +65,19 @@ class Tables:
             if len(own):
                 yield dataset, own
 
+    def pooled(self) -> list[str]:
+        """Datasets that the model's own gating page pools."""
+        table = self.read("rules")
+        named = [] if table is None else table["subset"].unique()
+        found = [name for name in named if name in self.datasets]
+        return found if len(found) > 1 else []
+
     def page(self, dataset: str, notebook: str = "validity") -> str:
-        """A page's address from the site's root; empty when it wasn't executed or is elsewhere."""
-        page = self.datasets[dataset].resolve() / f"{notebook}.ipynb"
+        """The address of a dataset's page, or of the model's own, from the site's root; empty when
+        it wasn't executed or is elsewhere.
+        """
+        folder = self.datasets[dataset] if dataset else self.folder
+        page = folder.resolve() / f"{notebook}.ipynb"
         root = paths.ROOT.resolve()
         if not page.is_file() or not page.is_relative_to(root):
             return ""
@@ -80,6 +91,14 @@ def whole(dataset: str) -> bool:
     dataset targeted): there the criteria are judged one by one, and their mean is no verdict.
     """
     return stats.kind(dataset) != "targeted"
+
+
+def together(datasets: Sequence[str]) -> str:
+    """Data sets that are pooled, as one name: ``a/b + c`` for ``a/b`` and ``a/c``."""
+    stem, slash, _ = datasets[0].partition("/")
+    return datasets[0] + "".join(
+        TOGETHER + name.removeprefix(f"{stem}{slash}" if slash else "") for name in datasets[1:]
+    )
 
 
 def tables(results: str | Path, model: str) -> Tables:

@@ -12,6 +12,7 @@
 ``reasons``     why a table holds no numbers
 ``first``       the first sentences of a sort, and how many were left out
 ``listed``      the first names of a list, and how many were left out
+``found``       which effect would have been found, or that none would
 ``departures``  which departures of a win rate from one half would be found
 
 Where a single sentence or name would be left out it is shown, since to count it takes as long.
@@ -95,6 +96,11 @@ def listed(names: Sequence[str], shown: int, between: str = ", ") -> str:
     if left < 2:
         return between.join(names)
     return f"{between.join(names[:shown])} and {left} more"
+
+
+def found(mde: float, what: str = "{:.3f}", nothing: str = "none that can occur") -> str:
+    """``0.166 would have been found``; of NaN, that nothing would: no test finds what can't be."""
+    return f"{nothing if pd.isna(mde) else what.format(mde)} would have been found"
 
 
 def departures(mde: pd.Series) -> str:

@@ -97,7 +97,7 @@ def gated(run) -> list[str]:
 def test_a_part_of_the_rows_counts_in_the_family_of_gains():
     run = gating_world(pairs=40)
     half = run.assign(subset=("comparison", np.resize(["all", "hard"], 40)))
-    for given, count in ((half, 12), (run.assign(subset=("comparison", ["hard"] * 40)), 4)):
+    for given, count in ((half, 18), (run.assign(subset=("comparison", ["hard"] * 40)), 6)):
         assert words.family(stats.rules(given)) == [
             f"Gains are corrected by Holm over {count} comparisons of the gate with a rule."
         ]

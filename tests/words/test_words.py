@@ -45,3 +45,10 @@ def test_a_size_beyond_one_half_is_no_departure_that_can_be():
     )
     none = "no win rate would be told from one half with power .8"
     assert words.departures(pd.Series([0.6, float("nan")])) == none
+
+
+def test_what_would_have_been_found_or_that_nothing_would():
+    assert words.found(0.1664) == "0.166 would have been found"
+    assert words.found(np.nan) == "none that can occur would have been found"
+    assert words.found(0.2, "a loss of {:.2f}") == "a loss of 0.20 would have been found"
+    assert words.found(np.nan, "a loss of {:.2f}", "no loss") == "no loss would have been found"

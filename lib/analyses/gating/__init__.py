@@ -1,11 +1,11 @@
-"""What does the gate gain over rules that are the same for every prompt, and where?
+"""What does the gate gain over rules that are the same for every prompt, where, and is it M?
 
 Of one run of a gated model.
 
 ``stats``        ``identity``, ``rules``, ``coefficients``, ``debiasing``
 ``charts``       coefficients, rules
 ``words``        takeaways
-``worlds``       ``gating_world``, ``equal_world``
+``worlds``       ``gating_world``, ``equal_world``, ``debiased_world``
 ``calibration``  what a gate gains, and where it loses
 """
 

@@ -9,16 +9,17 @@ import pandas as pd
 import xarray as xr
 
 from lib.analyses.gating import stats
-from lib.analyses.gating.worlds import equal_world, gating_world
+from lib.analyses.gating.worlds import debiased_world, equal_world, gating_world
 from lib.planted.checks import FALSE, POWER, check, many, seeds
 
 PAIRS = 300
 NEVER_ERR = 1e9  # strength with which people choose by the better response
-FIXED = ("gate's mean", "uniform")
-OTHER = dict(zip(FIXED, ("its mean", "the uniform one"), strict=True))
+FIXED = ("gate's mean", stats.UNIFORM)
+OTHER = dict(zip(FIXED, ("its mean", "uniform weights, debiased"), strict=True))
 ALPHA = 0.05
-CHOSEN = ("best single head", "ridge")
+CHOSEN = (stats.BEST, stats.RIDGE)
 LARGE = 1000  # pairs at which ridge's gain over an equal gate is to be found
+NOISY = 2.0  # noise that debiasing puts in, of what it takes out
 
 
 def checks(draws: int, seed: int) -> list[dict]:
@@ -60,7 +61,7 @@ def checks(draws: int, seed: int) -> list[dict]:
         )
         for rule in FIXED
     ]
-    rows += _chosen(guess, gained, equal)
+    rows += [*_chosen(guess, gained, equal), *_debiased(draws, seed)]
     rows.append(
         check(
             "the score is rewards times coefficients",
@@ -116,6 +117,38 @@ def _chosen(guess: pd.DataFrame, gained: pd.DataFrame, equal: pd.DataFrame) -> l
         )
         for rule in CHOSEN
     ]
+
+
+def _debiased(draws: int, seed: int) -> list[dict]:
+    """The gate beside itself without debiasing."""
+    (same, _), (worse, _) = (_gains(world, draws, 200, seed) for world in (_swapped, _noisy))
+    lost = (worse["p_adjusted"] < ALPHA) & (worse["gain"] < 0)
+    return [
+        check(
+            "the gate differs from itself, not debiased",
+            f"debiasing puts in as much noise as it takes out; {LARGE} pairs",
+            "false-positive rate",
+            (same["p_adjusted"] < ALPHA)[stats.RAW],
+            at_most=FALSE,
+        ),
+        check(
+            "debiasing costs the gate something",
+            f"debiasing puts in {NOISY:g} times the noise that it takes out; {LARGE} pairs",
+            "power",
+            lost[stats.RAW],
+            at_least=POWER,
+            note=f"mean gain {worse['gain'][stats.RAW].mean():.3f}, median stated MDE "
+            f"{worse['mde'][stats.RAW].median():.3f}",
+        ),
+    ]
+
+
+def _swapped(seed: int) -> xr.Dataset:
+    return debiased_world(LARGE, seed=seed)
+
+
+def _noisy(seed: int) -> xr.Dataset:
+    return debiased_world(LARGE, seed=seed, noise=NOISY)
 
 
 def _guessing(seed: int) -> xr.Dataset:

@@ -63,6 +63,6 @@ def rules(table: pd.DataFrame) -> Chart:
         name="rules",
         what="Win rates of the gate and of fixed rules",
         caption="Share of comparisons that each rule ranks as the data set marks them. Rules in "
-        "grey are the same for every prompt; all but equal weights and length were chosen on other "
-        "prompts.",
+        "grey are the gate without debiasing, and rules that are the same for every prompt; all of "
+        "these but equal weights and length were chosen on other prompts.",
     )

@@ -2,7 +2,8 @@
 
 ``identity``      does Σ r·(g Mᵀ) give the model's score?
 ``coefficients``  the heads' coefficients by subset, and how evenly the gate spreads
-``rules``         win rate of the gate beside fixed rules that are chosen off the test prompts
+``rules``         win rate of the gate beside itself without M and beside fixed rules, chosen off
+                  the test prompts
 ``with_length``   the same, and beside it what the longer response alone wins
 ``debiasing``     each head's correlation with the removed one, before and after M
 
@@ -26,11 +27,16 @@ from sklearn.model_selection import GroupKFold
 from lib.run import Aligned, align
 from lib.stats import permutation, probing, proportions
 from lib.stats.correlation import spearman
+from lib.stats.effects import attainable
 from lib.stats.proportions import clustered
 from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, POWER, by_subset
 
 TOLERANCE = 1e-3
-RULES = (GATE, "gate's mean", "uniform", "best single head", "ridge")
+RAW = "gate, not debiased"
+UNIFORM, RAW_UNIFORM = "uniform, debiased", "uniform, not debiased"
+BEST, RIDGE = "best single head", "ridge"
+RULES = (GATE, RAW, "gate's mean", UNIFORM, RAW_UNIFORM, BEST, RIDGE)
+NOTHING_REMOVED = "no head is taken out of the others"
 ALPHAS = 10.0 ** np.arange(-4, 5)  # of the ridge, in units of the mean squared gap
 
 
@@ -208,12 +214,13 @@ def rules(
     alpha: float = 0.05,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Win rate of the gate, and what it gains over rules that don't read the prompt.
+    """Win rate of the gate, and what it gains over itself without M and over fixed rules.
 
-    ``gate's mean`` gives every prompt the mean coefficients, ``uniform`` the same gate to
-    every head that the gate weighs (through M where the run tells it), ``best single
-    head`` and ``ridge`` (fixed weights of all heads) are chosen on other prompts than those
-    they are judged on, and so is the mean.
+    ``gate, not debiased`` is the gate without M, the removed head left out: its own gate isn't
+    known. The others don't read the prompt: ``gate's mean`` gives every prompt the mean
+    coefficients, the two ``uniform`` ones the same gate to every head that the gate weighs,
+    through M or without it, ``best single head`` and ``ridge`` (fixed weights of all heads)
+    are chosen on other prompts than those they are judged on, and so is the mean.
 
     Parameters
     ----------
@@ -230,7 +237,9 @@ def rules(
         One row a rule and subset: ``rule``, ``subset``, ``n``, ``prompts``, ``win_rate``
         with ``low`` and ``high`` (Wilson, clustered by prompt), ``gain`` (gate less rule,
         paired) with ``gain_low`` and ``gain_high``, ``p``, ``p_adjusted`` (Holm over the
-        distinct gains), ``mde``, ``chosen`` (heads chosen, most often first) and ``note``.
+        distinct gains), ``mde`` (NaN, for none, beyond 1), ``raw_gain`` with ``raw_low`` and
+        ``raw_high`` (the gate, not debiased, less rule: in no test), ``chosen`` (heads chosen,
+        most often first) and ``note`` (of rules that the run doesn't tell, too).
     """
     aligned = align(run, comparisons)
     missing = _missing(run)
@@ -245,10 +254,14 @@ def rules(
             rows += [base | {"rule": rule, "note": note} for rule in RULES]
             continue
         spread = _spread(run)[aligned.better[mask]]
-        margins, chosen = _margins(run, gaps[mask], spread, prompt, folds, seed)
+        margins, chosen, absent = _margins(run, gaps[mask], spread, prompt, folds, seed)
         margins[GATE] = aligned.gaps(run["final"].values)[mask]
         gate = probing.right(margins[GATE])
+        raw = probing.right(margins[RAW]) if RAW in margins else None
         for rule in RULES:
+            if rule in absent:
+                rows.append(base | {"rule": rule, "note": absent[rule]})
+                continue
             right = probing.right(margins[rule])
             cluster = np.unique(prompt, return_inverse=True)[1]
             interval = proportions.wilson(*proportions.by_cluster(right, cluster), 1 - alpha)
@@ -257,16 +270,19 @@ def rules(
                 "win_rate": float(interval.estimate),
                 "low": float(interval.low),
                 "high": float(interval.high),
-                "chosen": chosen if rule == "best single head" else "",
+                "chosen": chosen if rule == BEST else "",
                 "note": "",
             }
             if rule != GATE:
                 gain = clustered(gate - right, prompt, 1 - alpha)
                 row |= {"gain": gain.estimate, "gain_low": gain.low, "gain_high": gain.high}
                 row |= {"p": gain.p, "se": gain.se}
+            if raw is not None and rule not in (GATE, RAW):
+                rest = clustered(raw - right, prompt, 1 - alpha)
+                row |= {"raw_gain": rest.estimate, "raw_low": rest.low, "raw_high": rest.high}
             rows.append(row)
     columns = ["rule", "subset", "n", "prompts", "win_rate", "low", "high", "gain", "gain_low"]
-    columns += ["gain_high", "p", "se", "chosen", "note"]
+    columns += ["gain_high", "p", "se", "raw_gain", "raw_low", "raw_high", "chosen", "note"]
     table = pd.DataFrame(rows).reindex(columns=columns)
     table["chosen"] = table["chosen"].astype(object).fillna("")
     repeats = len(subsets) == 2 and bool(subsets[1][1].all())
@@ -333,9 +349,9 @@ def _adjusted(table: pd.DataFrame, repeats: bool, alpha: float) -> pd.DataFrame:
         table.loc[~distinct, "p_adjusted"] = adjusted
     m = max(1, int(table.loc[distinct, "p"].notna().sum()))
     z = scipy_stats.norm.ppf(1 - alpha / (2 * m)) + scipy_stats.norm.ppf(POWER)
-    table["mde"] = z * table.pop("se")
-    columns = [c for c in table if c not in ("chosen", "note")]
-    return table[[*columns, "chosen", "note"]]
+    table["mde"] = attainable(z * table.pop("se"))
+    last = ["raw_gain", "raw_low", "raw_high", "chosen", "note"]
+    return table[[*(c for c in table if c not in last), *last]]
 
 
 def _unfit(gaps: np.ndarray, prompt: np.ndarray, folds: int) -> str:
@@ -357,25 +373,36 @@ def _gate_unfit(run: xr.Dataset, aligned: Aligned, mask: np.ndarray) -> str:
 
 
 def _margins(run, gaps, spread, prompt, folds, seed):
-    """Margins of the fixed rules, each chosen without the prompts that it is judged on."""
+    """Margins of the rules, each chosen without the prompts that it is judged on.
+
+    Then the best heads, and why some rules have no margins.
+    """
     names = run["head"].values
     known = recover(run)
     matrix = known.matrix()
     weighed = (run["gate"].values > 0).any(axis=0)  # whatever is no number weighs nothing
     fixed = weighed / weighed.sum() if weighed.any() else np.full(len(names), 1 / len(names))
-    fixed = fixed @ matrix.T if matrix is not None else fixed
-    margins = {"uniform": gaps @ fixed}
-    margins |= {rule: np.empty(len(gaps)) for rule in ("gate's mean", "best single head", "ridge")}
+    margins, absent = {RAW_UNIFORM: gaps @ fixed}, {}
+    if known.removed < 0:
+        absent = dict.fromkeys((RAW, UNIFORM), known.note or NOTHING_REMOVED)
+    else:
+        kept = np.arange(len(names)) != known.removed
+        margins[RAW] = (gaps * spread * kept).sum(axis=1)
+        if matrix is None:
+            absent[UNIFORM] = known.note
+        else:
+            margins[UNIFORM] = gaps @ (fixed @ matrix.T)
+    margins |= {rule: np.empty(len(gaps)) for rule in ("gate's mean", BEST, RIDGE)}
     picked = []
     splitter = GroupKFold(folds, shuffle=True, random_state=seed)
     for train, test in splitter.split(gaps, groups=prompt):
         margins["gate's mean"][test] = gaps[test] @ spread[train].mean(axis=0)
         best = int(probing.right(gaps[train]).mean(axis=0).argmax())
-        margins["best single head"][test] = gaps[test, best]
-        margins["ridge"][test] = gaps[test] @ _ridge(gaps[train], prompt[train], seed)
+        margins[BEST][test] = gaps[test, best]
+        margins[RIDGE][test] = gaps[test] @ _ridge(gaps[train], prompt[train], seed)
         picked.append(str(names[best]))
     counted = pd.Series(picked).value_counts()
-    return margins, ", ".join(counted.index)
+    return margins, ", ".join(counted.index), absent
 
 
 def _ridge(gaps: np.ndarray, prompt: np.ndarray, seed: int) -> np.ndarray:
@@ -412,7 +439,7 @@ def debiasing(run: xr.Dataset) -> pd.DataFrame:
     known = recover(run) if not _missing(run) else None
     note = _missing(run) or known.note
     if not note and known.removed < 0:
-        note = "no head is taken out of the others"
+        note = NOTHING_REMOVED
     score = run["score"].values.astype(float)
     if not note and not np.isfinite(score).all():
         note = "scores that are not numbers"

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from lib import words
+from lib.analyses.gating.stats import RAW
 from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, distinct
 
 SHOWN = 6  # sentences of one sort
 TAKEN = 0.005  # share of the removed head, of either sign, from which it counts as taken out
 GAIN = "{gain:+.3f} [{gain_low:+.3f}, {gain_high:+.3f}]"
+WITHOUT = "{raw_gain:+.3f} [{raw_low:+.3f}, {raw_high:+.3f}]"
+GAINS, LOSES, NEITHER = "gains on", "loses to", "is not told from"
+BEFORE = "differs before correction, and not after, from"
 
 
 def takeaways(
@@ -70,7 +75,7 @@ def _spreads(table: pd.DataFrame) -> str:
 
 
 def gains(rules: pd.DataFrame) -> list[str]:
-    """The gate beside each fixed rule, on all comparisons."""
+    """The gate beside each rule, on all comparisons."""
     gate, others = _beside(rules, ALL)
     if gate["note"]:
         return [f"The gate can't be compared with fixed rules: {gate['note']}."]
@@ -79,21 +84,55 @@ def gains(rules: pd.DataFrame) -> list[str]:
         if row["gain_low"] == row["gain_high"] == 0:
             text = "It wins as often as {name} on every prompt, {win_rate:.3f}."
         else:
-            text = "It {outcome} {name}, {win_rate:.3f}: " + GAIN + ", adjusted p = "
-            text += "{p_adjusted:.2g}"
-            text += "." if row["p_adjusted"] < 0.05 else "; this page finds {mde:.3f} or more."
+            text = (
+                "It {outcome} {name}, {win_rate:.3f}: " + GAIN + ", adjusted p = {p_adjusted:.2g}"
+            )
+            text += f"; {words.found(row['mde'])}." if row["outcome"] == NEITHER else "."
         sentences.append(text.format(**row))
-    return sentences
+    return [*sentences, *debiased(rules), *words.each(_untold(rules), "{rule}: {note}.")]
+
+
+def _untold(rules: pd.DataFrame) -> pd.DataFrame:
+    """Rules that the run doesn't tell, of all comparisons."""
+    return rules[(rules["subset"] == ALL) & (rules["note"] != "") & (rules["rule"] != LONGER)]
+
+
+def debiased(rules: pd.DataFrame, subset: str = ALL) -> list[str]:
+    """What the gate's losses to fixed rules would be without debiasing, where that is shown to
+    cost something.
+    """
+    _, others = _beside(rules, subset)
+    lost = others[others["outcome"] == LOSES]
+    own = lost["rule"] == RAW
+    if not own.any():
+        return []
+    gain, low, high = lost.loc[own, ["gain", "gain_low", "gain_high"]].iloc[0]
+    text = f"Debiasing costs it {words.estimate(-gain, -high, -low)}"
+    rest = words.each(lost[~own], "{name} by " + WITHOUT)
+    return [
+        f"{text}; not debiased it would differ from {', '.join(rest)}, in no test."
+        if rest
+        else f"{text}."
+    ]
 
 
 def _beside(rules: pd.DataFrame, subset: str) -> tuple[pd.Series, pd.DataFrame]:
     """The gate's row of one subset, and the other rules with their name and their outcome."""
     rows = rules[rules["subset"] == subset].set_index("rule", drop=False)
-    others = rows.drop(GATE)
+    others = rows.drop([GATE, LONGER], errors="ignore")
+    others = others[others["gain"].notna()].copy()
     chosen = " (" + others["chosen"].astype(str) + ")"
     others["name"] = others["rule"] + chosen.where(others["chosen"].astype(bool), "")
-    side = (others["gain"] > 0).map({True: "gains on", False: "loses to"})
-    others["outcome"] = side.where(others["p_adjusted"] < 0.05, "is not told from")
+    outside = (others["gain_low"] > 0) | (others["gain_high"] < 0)
+    others["outcome"] = np.select(
+        [
+            (others["p_adjusted"] < 0.05) & (others["gain"] > 0),
+            others["p_adjusted"] < 0.05,
+            outside,
+        ],
+        [GAINS, LOSES, BEFORE],
+        NEITHER,
+    )
     return rows.loc[GATE], others
 
 
@@ -103,20 +142,19 @@ def _ranks(gate: pd.Series) -> str:
     )
 
 
-def _compared(others: pd.DataFrame) -> str:
-    """Which rules the gate gains on, loses to, or isn't told from."""
-    kinds = {
-        kind: others[others["outcome"] == kind]
-        for kind in ("gains on", "loses to", "is not told from")
-    }
-    return f"It {words.cases(kinds, _gain, '; it ')}."
+def _compared(rules: pd.DataFrame, others: pd.DataFrame) -> str:
+    """Which rules the gate gains on, loses to, or isn't told from, and after which correction."""
+    kinds = {kind: others[others["outcome"] == kind] for kind in (GAINS, LOSES, NEITHER, BEFORE)}
+    return f"After Holm over {_tests(rules)} it {words.cases(kinds, _gain, '; it ')}."
 
 
 def _gain(row: Any) -> str:
-    missed = not row.p_adjusted < 0.05 and row.mde > 0
-    return f"{row.name} ({GAIN.format(**row._asdict())}" + (
-        f"; {row.mde:.3f} would be found)" if missed else ")"
-    )
+    text = GAIN.format(**row._asdict())
+    if row.outcome == BEFORE:
+        text += f", adjusted p = {row.p_adjusted:.2g}"
+    elif row.outcome == NEITHER and row.mde != 0:
+        text += f"; {words.found(row.mde)}"
+    return f"{row.name} ({text})"
 
 
 def parts(rules: pd.DataFrame) -> list[str]:
@@ -124,14 +162,16 @@ def parts(rules: pd.DataFrame) -> list[str]:
     names = [name for name in rules["subset"].unique() if name != ALL]
     if len(names) < 2:
         return []
-    sentences = [_part(name, *_beside(rules, name)) for name in names]
+    sentences = [_part(rules, name) for name in names]
     return words.first(sentences, SHOWN, "further parts are in the table.")
 
 
-def _part(name: str, gate: pd.Series, others: pd.DataFrame) -> str:
+def _part(rules: pd.DataFrame, name: str) -> str:
+    gate, others = _beside(rules, name)
     if gate["note"]:
         return f"On {name}: {gate['note']}."
-    return f"On {name} the gate ranks {words.rate(gate)} of {gate['n']}. {_compared(others)}"
+    text = f"On {name} the gate ranks {words.rate(gate)} of {gate['n']}."
+    return " ".join([text, _compared(rules, others), *debiased(rules, name)])
 
 
 def verbosity(table: pd.DataFrame) -> list[str]:
@@ -155,8 +195,13 @@ def verbosity(table: pd.DataFrame) -> list[str]:
 
 def family(rules: pd.DataFrame) -> list[str]:
     """How many comparisons the correction of the page covers."""
-    tests = int(distinct(rules)["p"].notna().sum())
-    return [f"Gains are corrected by Holm over {tests} comparisons of the gate with a rule."]
+    return [
+        f"Gains are corrected by Holm over {_tests(rules)} comparisons of the gate with a rule."
+    ]
+
+
+def _tests(rules: pd.DataFrame) -> int:
+    return int(distinct(rules)["p"].notna().sum())
 
 
 def longer(rules: pd.DataFrame) -> list[str]:
@@ -171,21 +216,25 @@ def longer(rules: pd.DataFrame) -> list[str]:
     ]
 
 
-def answer(rules: pd.DataFrame) -> str:
-    """In short: what the gate ranks, and beside which fixed rules it gains, loses or neither."""
-    gate, others = _beside(rules, ALL)
+def answer(rules: pd.DataFrame, subset: str = ALL) -> str:
+    """In short: what the gate ranks, beside which rules it gains, loses or neither, and whether
+    that is debiasing.
+    """
+    gate, others = _beside(rules, subset)
     if gate["note"]:
         return f"The gate can't be compared with fixed rules: {gate['note']}."
-    return f"{_ranks(gate)} {_compared(others)}"
+    return " ".join([_ranks(gate), _compared(rules, others), *debiased(rules, subset)])
 
 
 def glued(rules: pd.DataFrame) -> dict[str, str]:
-    """Values of the page for other pages: win rate and gain of each rule."""
+    """Values of the page for other pages: each rule's win rate and gain, each part's answer."""
     overall = rules[rules["subset"] == ALL].set_index("rule")
     rates = {
         f"rule-{rule}": words.number(rate, ".3f") for rule, rate in overall["win_rate"].items()
     }
-    return rates | {
+    rates |= {
         f"gain-{rule}": words.number(gain, "+.3f")
         for rule, gain in overall["gain"].drop(GATE).items()
     }
+    parts = [name for name in rules["subset"].unique() if name != ALL]
+    return rates | {f"answer-{name}": answer(rules, name) for name in parts}

@@ -4,6 +4,7 @@ People choose by ``first`` on prompts of one kind and by ``second`` on the other
 leaks into both, and the debiasing matrix takes it out again. The gate knows the kind.
 
 ``equal_world`` has a gate that is as good as the best head, and worse than fixed weights.
+``debiased_world`` has one that is as good with debiasing as without, or worse.
 """
 
 from __future__ import annotations
@@ -109,3 +110,36 @@ def equal_world(pairs: int = 1000, seed: int = 0) -> xr.Dataset:
         name="planted/equal-gate",
     )
     return run.assign(gate=(("item", "head"), np.full((pairs, 2), 0.5, np.float32)))
+
+
+def debiased_world(pairs: int = 1000, seed: int = 0, noise: float = 1.0) -> xr.Dataset:
+    """A gated run whose score is exactly as good without debiasing, or better.
+
+    Parameters
+    ----------
+    pairs, seed
+        How many, and of everything.
+    noise
+        That debiasing puts in, of the noise that it takes out.
+
+    Notes
+    -----
+    With independent unit normals Q, m and n, people choose by Q and never err; ``head`` is
+    cQ + sm, c = ``COSINE`` and s = √(1 − c²), and ``removed`` is s(m − ``noise`` n): taken out
+    of the head it leaves cQ + ``noise`` sn. Where c' is the cosine of either to Q it ranks
+    1 − arccos(c')/π of the pairs, so a ``noise`` of 1 makes no difference.
+    """
+    generator = np.random.default_rng(seed)
+    sine = np.sqrt(1 - COSINE**2)
+    quality, m, n = generator.standard_normal((3, pairs, 2))
+    order = np.argsort(-quality, axis=1)
+    quality, m, n = (np.take_along_axis(part, order, axis=1) for part in (quality, m, n))
+    score = np.stack([COSINE * quality + sine * m, sine * (m - noise * n)], axis=2)
+    gate = generator.uniform(0.5, 1.5, pairs)[:, None] * [1, -1]
+    run = make_run(
+        score.reshape(-1, 2),
+        heads=("head", "removed"),
+        final=(score * gate[:, None]).sum(axis=2).reshape(-1),
+        name="planted/debiased-gate",
+    )
+    return run.assign(gate=(("item", "head"), gate.astype(np.float32)))

@@ -189,7 +189,7 @@ def combined(card: Mapping) -> pd.DataFrame:
     named = {
         "gate": "held_out",
         "gate, not debiased": "held_out_without_debiasing",
-        "uniform": "held_out_uniform",
+        "uniform, not debiased": "held_out_uniform",
         "one head trained on the mixture": "held_out_mixed_one_head",
     }
     found = {rule: entry[key] for rule, key in named.items() if key in entry}

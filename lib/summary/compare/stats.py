@@ -15,7 +15,7 @@ import pandas as pd
 from lib.stats import permutation, proportions
 from lib.stats.proportions import clustered
 from lib.stats.winrates import ALL, FINAL, GATED, HEAD, LONGER, POWER, SCORE
-from lib.summary.tables import NOT_RUN, OUTCOMES, Tables, whole
+from lib.summary.tables import NOT_RUN, OUTCOMES, Tables, together, whole
 
 SCORES = ("model", "dataset", "rule", "heads", "n", "win_rate", "low", "high", "longer", "best")
 SCORES += ("best_rate", "best_low", "best_high", "note", "page")
@@ -121,6 +121,7 @@ def compare(given: Sequence[Tables], alpha: float = 0.05) -> pd.DataFrame:
         differ; missing, for none),
         ``verdict`` (``higher``, ``lower``, ``not told apart``; ``undefined`` where there is
         no p) and ``note``. A model's one score is compared; of a model with one head, that.
+        Datasets that the gating page of either pools are also compared on together.
     """
     rows = []
     for one, other in combinations(given, 2):
@@ -129,6 +130,10 @@ def compare(given: Sequence[Tables], alpha: float = 0.05) -> pd.DataFrame:
             for dataset in _datasets([one])
             if dataset in _datasets([other])
         }
+        for pool in dict.fromkeys(tuple(each.pooled()) for each in (one, other)):
+            if pool and all(name in kept for name in pool):
+                sides = zip(*(kept[name] for name in pool), strict=True)
+                kept[together(pool)] = tuple(map(_concatenated, sides))
         for dataset, pair in kept.items():
             row = {"model": one.model, "other": other.model, "dataset": dataset}
             sides = zip((one.model, other.model), pair, strict=True)
@@ -175,6 +180,18 @@ def _outcomes(model: Tables, dataset: str) -> pd.DataFrame | str:
         own = heads
     own = own.astype(dict.fromkeys(["item", "prompt", "criterion", "subset"], str))
     return own[[*KEY, "outcome"]].drop_duplicates(KEY)
+
+
+def _concatenated(parts: Sequence[pd.DataFrame | str]) -> pd.DataFrame | str:
+    """Outcomes of one model on several datasets; or why there are none on one of them."""
+    missing = [part for part in parts if isinstance(part, str)]
+    if missing:
+        return missing[0]
+    # an item's name need not be its own beyond its dataset
+    return pd.concat(
+        [part.assign(item=f"{k}: " + part["item"]) for k, part in enumerate(parts)],
+        ignore_index=True,
+    )
 
 
 def _pair(one: pd.DataFrame, other: pd.DataFrame, alpha: float) -> dict:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from lib import words
+from lib.summary.tables import TOGETHER
 
 SHOWN = 3  # data sets that tell two models apart
 NAMED = 6  # models and data sets that win no more than length
@@ -45,10 +46,10 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
     sentences = words.first(apart, SHOWN, f"further datasets tell {model} from {other}.")
     alike = rows[rows["verdict"] == "not told apart"]
     if len(alike):
-        sizes = [words.number(mde, ".3f", "no difference") for mde in alike["mde"]]
+        sizes = [words.found(mde, nothing="no difference") for mde in alike["mde"]]
         where = words.each(
             alike.assign(size=sizes),
-            "{dataset} ({difference:+.3f}, {size} would have been found with power .8)",
+            "{dataset} ({difference:+.3f}, {size} with power .8)",
         )
         sentences.append(f"{model} and {other} are not told apart on {', '.join(where)}.")
     return sentences
@@ -88,6 +89,23 @@ def answer(pairs: pd.DataFrame) -> str:
     if not sentences:
         return "No two models were audited on the same dataset."
     return " ".join([*sentences, *_family(pairs)])
+
+
+def together(pairs: pd.DataFrame) -> str:
+    """Models on data sets that a gating page pools; empty where none are compared there."""
+    family = int(pairs["p"].notna().sum())
+    pooled = pairs[pairs["dataset"].str.contains(TOGETHER, regex=False) & pairs["p"].notna()]
+    sentences = []
+    for row in pooled.itertuples():
+        missed = f", where {words.found(row.mde, nothing='no difference')}"
+        sentences.append(
+            f"On {row.dataset} {row.model} ranks {row.rate:.3f} and {row.other} "
+            f"{row.other_rate:.3f} of {row.n} in common: a difference of "
+            f"{words.estimate(row.difference, row.low, row.high, '+.3f')}, {row.verdict} (adjusted "
+            f"p = {row.p_adjusted:.2g}, Holm over {family}"
+            f"{missed if row.verdict == 'not told apart' else ''})."
+        )
+    return " ".join(sentences)
 
 
 def _difference(row: Any) -> str:

@@ -10,7 +10,7 @@ from lib.analyses.labels.stats import DOUBTED, NOT_CONTRADICTED, NOT_TESTED, WRO
 from lib.errors import DataError
 from lib.stats import permutation
 from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, VERDICTS, distinct
-from lib.summary.tables import NOT_RUN, Tables, whole
+from lib.summary.tables import NOT_RUN, Tables, together, whole
 
 WITHIN = "within"  # correlations of choices, as the disentanglement page names them
 CELLS = ("head", "dataset", "subset", "n", "prompts", "win_rate", "low", "high", "p", "p_adjusted")
@@ -141,12 +141,20 @@ def gates(tables: Tables) -> pd.DataFrame:
         ``n``, ``win_rate``, ``low``, ``high``, ``gain`` (gate less rule), ``gain_low``,
         ``gain_high``, ``p_adjusted``, ``mde`` and ``note`` as the gating analysis gave
         them, and ``page``. No rows for a model without a gate, or when no page was executed.
+        Datasets that a page pools come from that page, together and one by one, so that a
+        comparison is corrected once.
     """
-    parts = []
+    parts, pooled = [], tables.pooled()
+    if pooled:
+        own = tables.read("rules")
+        named = {ALL: together(pooled)} | dict(zip(pooled, pooled, strict=True))
+        rows = own[own["subset"].isin(named)]
+        parts.append(rows.assign(dataset=rows["subset"].map(named), page=tables.page("", "gating")))
     for dataset, table in tables.each("rules"):
-        rows = table[(table["subset"] == ALL) & (table["note"] != NO_GATE)]
-        parts.append(rows.assign(dataset=dataset, page=tables.page(dataset, "gating")))
-    parts = [part for part in parts if len(part)]
+        if dataset not in pooled:
+            rows = table[table["subset"] == ALL]
+            parts.append(rows.assign(dataset=dataset, page=tables.page(dataset, "gating")))
+    parts = [kept for part in parts if len(kept := part[part["note"] != NO_GATE])]
     if not parts:
         return pd.DataFrame(columns=list(GAINS))
     return pd.concat(parts, ignore_index=True)[list(GAINS)]

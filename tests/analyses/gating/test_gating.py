@@ -7,8 +7,17 @@ import pandas as pd
 import pytest
 
 from lib.analyses.gating import stats, words
-from lib.analyses.gating.stats import GATE, NO_GATE, RULES
-from lib.analyses.gating.worlds import LAMBDAS, gating_world, transform
+from lib.analyses.gating.stats import (
+    BEST,
+    GATE,
+    NO_GATE,
+    NOTHING_REMOVED,
+    RAW,
+    RAW_UNIFORM,
+    RULES,
+    UNIFORM,
+)
+from lib.analyses.gating.worlds import LAMBDAS, debiased_world, gating_world, transform
 from lib.models.gating import Gate, gated
 from lib.planted.worlds import make_run
 
@@ -76,12 +85,16 @@ def test_a_gate_that_never_varies_does_not_tell_lambda(world):
     assert known.matrix() is None
     assert "varies too little" in known.note
     assert "varies too little" in stats.debiasing(still)["note"].iloc[0]
-    assert np.isfinite(stats.rules(still)["win_rate"]).all(), "uniform then does without M"
+    rows = stats.rules(still)
+    lacks = rows["rule"] == UNIFORM
+    assert rows.loc[lacks, "note"].str.contains("varies too little").all()
+    assert rows.loc[lacks, ["win_rate", "gain", "p", "mde"]].isna().all(axis=None)
+    assert np.isfinite(rows.loc[~lacks, "win_rate"]).all(), "the removed head is known all the same"
 
 
 def test_a_gate_that_knows_the_prompt_beats_every_fixed_rule(table):
     gate = overall(table, GATE)
-    for rule in RULES[1:]:
+    for rule in RULES[2:]:
         row = overall(table, rule)
         assert row["gain"] == pytest.approx(gate["win_rate"] - row["win_rate"])
         assert row["gain_low"] > 0
@@ -114,14 +127,14 @@ def test_rules_are_chosen_off_the_prompts_they_are_judged_on():
 
 
 def test_the_family_is_every_distinct_gain(world, table):
-    assert table["p"].notna().sum() == 12
+    assert table["p"].notna().sum() == 18
     smallest = table["p"].min()
-    assert table["p_adjusted"].min() == pytest.approx(12 * smallest)
+    assert table["p_adjusted"].min() == pytest.approx(18 * smallest)
     only = np.full(world.sizes["comparison"], "only")
     single = world.assign(subset=("comparison", only))
     repeated = stats.rules(single)
     of_all = repeated[repeated["subset"] == "all"]
-    assert of_all["p_adjusted"].min() == pytest.approx(4 * of_all["p"].min())
+    assert of_all["p_adjusted"].min() == pytest.approx(6 * of_all["p"].min())
     of_only = repeated[repeated["subset"] == "only"]
     assert of_only["p_adjusted"].tolist()[1:] == pytest.approx(of_all["p_adjusted"].tolist()[1:])
 
@@ -164,6 +177,76 @@ def test_debiasing_takes_verbosity_out(world):
     assert np.isnan(rows.loc["verbosity", "after"]), "its debiased score is nothing"
 
 
+# ---- Debiasing, where it decides ----
+
+
+def debiased_by_hand():
+    """Four pairs of heads a and v, gate (1, −½): a = r·(1, 0), the score is a − v/2.
+
+    The gaps are a: + + + −, v: 4 4 −1 −4, so a − v/2 is −1, −1, 1.5, 1.
+    """
+    gap = np.asarray([[1, 4], [1, 4], [1, -1], [-1, -4]], float)
+    gate = np.asarray([1, 2, 1, 3])[:, None] * np.asarray([1, -0.5])
+    score = np.stack([gap, np.zeros_like(gap)], axis=1).reshape(-1, 2)
+    final = (score * np.repeat(gate, 2, axis=0)).sum(axis=1)
+    run = make_run(score, heads=("a", "v"), final=final)
+    return run.assign(gate=(("item", "head"), gate.astype(np.float32)))
+
+
+def test_the_gate_stands_beside_itself_without_debiasing_by_hand():
+    rows = stats.rules(debiased_by_hand(), folds=2)
+    gate, raw, uniform = (overall(rows, rule) for rule in (GATE, RAW, UNIFORM))
+    assert (gate["win_rate"], raw["win_rate"], raw["gain"]) == (0.5, 0.75, -0.25)
+    # one head is weighed, so equal weights are a − v/2 through M and a without it
+    assert uniform["win_rate"] == 0.5
+    assert overall(rows, RAW_UNIFORM)["win_rate"] == 0.75
+    assert uniform["raw_gain"] == 0.25, "the gate, not debiased, less the rule"
+    others = rows[~rows["rule"].isin([GATE, RAW])]
+    assert others["raw_gain"].tolist() == pytest.approx((0.75 - others["win_rate"]).tolist())
+
+
+def test_a_loss_that_debiasing_makes_is_told_as_its_own():
+    rows = stats.rules(debiased_world(noise=3, seed=1))
+    lost = overall(rows, RAW)
+    assert lost["p_adjusted"] < 0.001 and lost["gain"] < 0
+    assert overall(rows, BEST)["chosen"] == "head", "the head alone is the gate, not debiased"
+    assert overall(rows, BEST)["raw_gain"] == 0
+    (text,) = words.debiased(rows)
+    assert f"costs it {-lost['gain']:.3f} [{-lost['gain_high']:.3f}" in text
+    assert "best single head (head) by +0.000 [+0.000, +0.000]" in text
+    assert text in words.answer(rows) and text in words.gains(rows)
+    assert words.debiased(stats.rules(gating_world(200))) == []
+
+
+def test_debiasing_costs_what_the_noise_that_it_puts_in_does():
+    for noise in (1.0, 2.0):
+        rows = stats.rules(debiased_world(4000, seed=2, noise=noise))
+        for rule, own in ((GATE, noise), (RAW, 1.0)):
+            cosine = 0.8 / np.sqrt(0.64 + 0.36 * own**2)
+            expected = 1 - np.arccos(cosine) / np.pi  # sd .007
+            assert overall(rows, rule)["win_rate"] == pytest.approx(expected, abs=0.025)
+
+
+def test_what_differs_before_correction_alone_is_not_called_alike():
+    table = stats.rules(gating_world(200))
+    row = (table["subset"] == "all") & (table["rule"] == "ridge")
+    table.loc[row, ["gain", "gain_low", "gain_high", "p_adjusted"]] = [0.05, 0.005, 0.095, 0.2]
+    text = words.answer(table)
+    assert "After Holm over 18 it " in text
+    assert "differs before correction, and not after, from ridge (+0.050 [+0.005, +0.095], "
+    assert "not told from ridge" not in text and "adjusted p = 0.2)" in text
+
+
+def test_no_gain_that_cannot_occur_is_said_to_be_detectable():
+    few = stats.rules(gating_world(6, seed=3), folds=2)
+    half = few["gain_high"] - few["gain"]
+    assert (half > 1).sum() > 5, "three prompts a part: normal theory would find 1.4 and more"
+    assert few.loc[half > 1, "mde"].isna().all()
+    assert few["mde"].max() == pytest.approx(0.808, abs=1e-3)
+    assert few["mde"].notna().sum() > 1
+    assert "none that can occur would have been found" in words.answer(few)
+
+
 # Bad input.
 
 
@@ -188,7 +271,9 @@ def test_one_gated_head_runs_through():
     assert table["win_rate"].nunique() == 1, "every rule is that head"
     assert (table["gain"].dropna() == 0).all()
     assert stats.entropy(run).iloc[0]["entropy"] == pytest.approx(0)
-    assert stats.debiasing(run)["note"].iloc[0] == "no head is taken out of the others"
+    assert stats.debiasing(run)["note"].iloc[0] == NOTHING_REMOVED
+    for rule in (RAW, UNIFORM):
+        assert overall(table, rule)["note"] == NOTHING_REMOVED, "then it is no rule of its own"
 
 
 def test_fewer_prompts_than_folds_say_so(world):
@@ -232,9 +317,9 @@ def test_a_gate_without_numbers_is_not_ranked_where_it_lacks_them(world, name, v
     assert rows.loc[lost, ["win_rate", "low", "high", "gain", "p", "mde"]].isna().all(axis=None)
     left = rows[~lost]
     assert set(left["note"]) == {""} and left["win_rate"].notna().all()
-    uniform = left[left["rule"] == "uniform"].iloc[0]
+    uniform = left[left["rule"] == UNIFORM].iloc[0]
     before = stats.rules(world).set_index(["subset", "rule"])
-    assert uniform["win_rate"] == before.loc[(uniform["subset"], "uniform"), "win_rate"]
+    assert uniform["win_rate"] == before.loc[(uniform["subset"], UNIFORM), "win_rate"]
     assert note in words.gains(rows)[0] and "nan" not in words.answer(rows)
 
 
@@ -245,8 +330,8 @@ def test_uniform_leaves_out_what_the_gate_never_weighs_though_a_coefficient_is_n
     gate = np.tile(np.float32([1, 0]), (20, 1))
     gate[0] = np.nan
     rows = stats.rules(run.assign(gate=(("item", "head"), gate))).set_index(["subset", "rule"])
-    assert rows.loc[("b", "uniform"), "win_rate"] == 1
-    assert rows.loc[("a", "uniform"), "note"] == "coefficients that are not numbers"
+    assert rows.loc[("b", RAW_UNIFORM), "win_rate"] == 1
+    assert rows.loc[("a", RAW_UNIFORM), "note"] == "coefficients that are not numbers"
 
 
 def test_coefficients_of_no_debiasing_kind_are_not_taken_for_one(world):

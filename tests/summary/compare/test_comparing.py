@@ -10,7 +10,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 from lib import summary
+from lib.analyses.gating import stats
+from lib.analyses.gating.worlds import gating_world
 from lib.planted.worlds import make_run, validity_world
+from lib.summary.compare import words
 
 
 def run_of(won, *, prompt=None, items=None, final=True, heads=1, subset=None):
@@ -221,3 +224,46 @@ def test_without_baselines_there_is_no_length(audit):
     results = audit("a", "xstest", run_of([1, 0]))
     (results / "a" / "xstest" / "baselines.parquet").unlink()
     assert summary.scores(summary.everything(results))["longer"].isna().all()
+
+
+# ---- Pooled ----
+
+
+def test_what_a_gating_page_pools_is_compared_on_together(audit, keep):
+    both = {"a": ([1, 1, 1, 0], [1, 0, 1]), "b": ([0, 0, 1, 0], [1, 1, 0])}
+    parts = ("hh-rlhf/harmless-base", "hh-rlhf/helpful-base")
+    for model, won in both.items():
+        for dataset, own in zip(parts, won, strict=True):  # items of the parts share their names
+            results = audit(model, dataset, run_of(own))
+    alone = summary.compare(summary.everything(results))
+    assert alone["dataset"].tolist() == list(parts)
+    rules = stats.rules(gating_world(40)).replace(dict(zip(("one", "two"), parts, strict=True)))
+    keep("a", rules=rules)
+    table = summary.compare(summary.everything(results)).set_index("dataset")
+    row = table.loc["hh-rlhf/harmless-base + helpful-base"]
+    # by hand: a wins 5 of 7 and b 3; prompts are the same in both parts, so there are four
+    assert row[["n", "prompts"]].tolist() == [7, 4]
+    assert (row["rate"], row["other_rate"], row["difference"]) == pytest.approx(
+        (5 / 7, 3 / 7, 2 / 7)
+    )
+    assert table["p_adjusted"].max() <= 1 and len(table) == 3
+    smallest = table["p"].min()
+    assert table["p_adjusted"].min() == pytest.approx(min(1, 3 * smallest)), "one family"
+    text = words.together(summary.compare(summary.everything(results)))
+    assert "a ranks 0.714 and b 0.429 of 7 in common: a difference of +0.286" in text
+    assert "Holm over 3" in text and words.together(alone) == ""
+
+
+def test_a_pool_of_which_one_part_was_not_kept_says_so(audit, keep):
+    parts = ("hh-rlhf/harmless-base", "hh-rlhf/helpful-base")
+    for model in ("a", "b"):
+        for dataset in parts:
+            results = audit(
+                model, dataset, run_of([1] * 5), kept=(model, dataset) != ("b", parts[1])
+            )
+    keep("a", rules=stats.rules(gating_world(40)).replace({"one": parts[0], "two": parts[1]}))
+    table = summary.compare(summary.everything(results, ["a", "b"])).set_index("dataset")
+    row = table.loc["hh-rlhf/harmless-base + helpful-base"]
+    assert (
+        row["verdict"] == "undefined" and row["note"] == "who won each comparison was not kept (b)"
+    )

@@ -287,6 +287,27 @@ def test_gains_of_the_gate_are_those_of_its_page(keep):
     np.testing.assert_array_equal(found["gain"], overall["gain"])
 
 
+def test_what_a_gating_page_pools_is_read_from_it_and_not_twice(keep):
+    world = worlds.gating_world(200)
+    parts = dict(
+        zip(("one", "two"), ("hh-rlhf/harmless-base", "hh-rlhf/helpful-base"), strict=True)
+    )
+    for k, dataset in enumerate((*parts.values(), "llmbar")):
+        results = keep("m", dataset, rules=gate_stats.rules(worlds.gating_world(100, seed=k)))
+    pooled = gate_stats.rules(world)
+    keep("m", rules=pooled.replace(parts))
+    found = summary.gates(summary.tables(results, "m"))
+    assert found["dataset"].unique().tolist() == [
+        "hh-rlhf/harmless-base + helpful-base",
+        *parts.values(),
+        "llmbar",
+    ]
+    assert found["p_adjusted"].tolist()[: len(pooled)] == pytest.approx(
+        pooled["p_adjusted"].tolist(), nan_ok=True
+    )
+    assert set(found["rule"]) == set(gate_stats.RULES)
+
+
 def test_a_model_without_a_gate_has_no_gains(keep):
     rules = gate_stats.rules(validity_world(50))
     assert summary.gates(summary.tables(keep("m", "xstest", rules=rules), "m")).empty
