@@ -82,7 +82,7 @@ def test_coefficients_and_rules_have_a_menu_of_subsets():
         (menu,) = [p for p in chart.spec["params"] if p["name"] == "group"]
         assert menu["bind"]["labels"] == ["all", "one", "two"]
     assert drawn(coefficients, "row,group")["tone"].tolist() == ["better", "better", "worse"] * 3
-    assert {"gate", "gate's mean", "uniform", "best single head", "ridge"} <= set(words(rules))
+    assert set(stats.RULES) <= set(words(rules))
 
 
 def test_a_model_without_a_gate_is_drawn_as_such():
