@@ -32,8 +32,8 @@ from lib.stats.proportions import clustered
 from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, POWER, by_subset
 
 TOLERANCE = 1e-3
-RAW = "gate, not debiased"
-UNIFORM, RAW_UNIFORM = "uniform, debiased", "uniform, not debiased"
+RAW = "undebiased gate"
+UNIFORM, RAW_UNIFORM = "debiased uniform", "undebiased uniform"
 BEST, RIDGE = "best single head", "ridge"
 RULES = (GATE, RAW, "gate's mean", UNIFORM, RAW_UNIFORM, BEST, RIDGE)
 NOTHING_REMOVED = "no head is taken out of the others"
@@ -216,7 +216,7 @@ def rules(
 ) -> pd.DataFrame:
     """Win rate of the gate, and what it gains over itself without M and over fixed rules.
 
-    ``gate, not debiased`` is the gate without M, the removed head left out: its own gate isn't
+    ``undebiased gate`` is the gate without M, the removed head left out: its own gate isn't
     known. The others don't read the prompt: ``gate's mean`` gives every prompt the mean
     coefficients, the two ``uniform`` ones the same gate to every head that the gate weighs,
     through M or without it, ``best single head`` and ``ridge`` (fixed weights of all heads)
@@ -238,7 +238,7 @@ def rules(
         with ``low`` and ``high`` (Wilson, clustered by prompt), ``gain`` (gate less rule,
         paired) with ``gain_low`` and ``gain_high``, ``p``, ``p_adjusted`` (Holm over the
         distinct gains), ``mde`` (NaN, for none, beyond 1), ``raw_gain`` with ``raw_low`` and
-        ``raw_high`` (the gate, not debiased, less rule: in no test), ``chosen`` (heads chosen,
+        ``raw_high`` (the undebiased gate, less rule: in no test), ``chosen`` (heads chosen,
         most often first) and ``note`` (of rules that the run doesn't tell, too).
     """
     aligned = align(run, comparisons)

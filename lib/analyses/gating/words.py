@@ -29,8 +29,9 @@ def takeaways(
     """Whether the gate gains, then how it weighs; one sentence for a model without a gate."""
     if identity["note"].iloc[0] == NO_GATE:
         return ["This model has no gate, so there is nothing to say about how it weighs its heads."]
-    sentences = [*gains(rules), *parts(rules), *_weighs(coefficients), _spreads(entropy)]
-    return [*sentences, *verbosity(debiasing), _identity(identity.iloc[0])]
+    sentences = [answer(rules), *parts(rules), *verbosity(debiasing), *_weighs(coefficients)]
+    sentences += words.each(_untold(rules), "{rule}: {note}.")
+    return [*sentences, _spreads(entropy), _identity(identity.iloc[0])]
 
 
 def _identity(row: Any) -> str:
@@ -74,27 +75,10 @@ def _spreads(table: pd.DataFrame) -> str:
     )
 
 
-def gains(rules: pd.DataFrame) -> list[str]:
-    """The gate beside each rule, on all comparisons."""
-    gate, others = _beside(rules, ALL)
-    if gate["note"]:
-        return [f"The gate can't be compared with fixed rules: {gate['note']}."]
-    sentences = [_ranks(gate)]
-    for row in others.to_dict("records"):
-        if row["gain_low"] == row["gain_high"] == 0:
-            text = "It wins as often as {name} on every prompt, {win_rate:.3f}."
-        else:
-            text = (
-                "It {outcome} {name}, {win_rate:.3f}: " + GAIN + ", adjusted p = {p_adjusted:.2g}"
-            )
-            text += f"; {words.found(row['mde'])}." if row["outcome"] == NEITHER else "."
-        sentences.append(text.format(**row))
-    return [*sentences, *debiased(rules), *words.each(_untold(rules), "{rule}: {note}.")]
-
-
 def _untold(rules: pd.DataFrame) -> pd.DataFrame:
-    """Rules that the run doesn't tell, of all comparisons."""
-    return rules[(rules["subset"] == ALL) & (rules["note"] != "") & (rules["rule"] != LONGER)]
+    """Rules that the run doesn't tell, of all comparisons; none where the gate itself is untold."""
+    own = rules[(rules["subset"] == ALL) & (rules["rule"] != LONGER)]
+    return own[(own["note"] != "") & (own.loc[own["rule"] == GATE, "note"] == "").all()]
 
 
 def debiased(rules: pd.DataFrame, subset: str = ALL) -> list[str]:

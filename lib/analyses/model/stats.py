@@ -188,8 +188,8 @@ def combined(card: Mapping) -> pd.DataFrame:
         return pd.DataFrame([{"note": note}], columns=columns)
     named = {
         "gate": "held_out",
-        "gate, not debiased": "held_out_without_debiasing",
-        "uniform, not debiased": "held_out_uniform",
+        "undebiased gate": "held_out_without_debiasing",
+        "undebiased uniform": "held_out_uniform",
         "one head trained on the mixture": "held_out_mixed_one_head",
     }
     found = {rule: entry[key] for rule, key in named.items() if key in entry}
