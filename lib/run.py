@@ -17,6 +17,10 @@ variable               dims                  dtype    content
 ``neuron_mean``        response, mlp,        float32  with the tap ``neurons``: activation in
                        neuron                         each layer's MLP, mean over the tokens
                                                       of prompt and response; likewise
+``write``              response, component,  float32  with the tap ``writes``: what each part
+                       feature                        adds to the residual stream; likewise
+``attended``           response, attention,  float32  with the tap ``attended``: outputs of the
+                       attended_feature               attention heads, side by side; likewise
 ``item_of_response``   response              int64    position along ``item``
 ``slot``               response              int64    place within the item
 ``prompt_hash``        item                  str      identifies the prompt
@@ -66,6 +70,8 @@ SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "gate_hidden": (("item", "feature"), "f", True),
     "layer_hidden": (("response", "layer", "feature"), "f", False),
     "neuron_mean": (("response", "mlp", "neuron"), "f", False),
+    "write": (("response", "component", "feature"), "f", False),
+    "attended": (("response", "attention", "attended_feature"), "f", False),
     "item_of_response": (("response",), "i", True),
     "slot": (("response",), "i", True),
     "prompt_hash": (("item",), "U", True),
@@ -80,7 +86,7 @@ SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "head_concept": (("head",), "U", True),
 }
 # Large: a run may be saved with those of some items only.
-STATES = ("hidden", "gate_hidden", "layer_hidden", "neuron_mean")
+STATES = ("hidden", "gate_hidden", "layer_hidden", "neuron_mean", "write", "attended")
 COORDS = {"head": "U", "item": "U", "response": "i"}
 # name → type, as it is on disk
 ATTRS: dict[str, Any] = {

@@ -121,6 +121,7 @@ LAYERS = [
     "run",
     "models",
     "extraction",
+    "mechanisms",
     "stats",
     "charts",
     "words",

@@ -17,6 +17,13 @@ tap          variable          dims                      content
                                                          before × up), mean over all tokens of
                                                          prompt and response; entry m is of
                                                          layer m + 1
+``writes``   ``write``         response, component,      what the embedding and each layer's
+                               feature                   attention and MLP add to the residual
+                                                         stream at the response's last token;
+                                                         order of ``lib.models.anatomy``
+``attended`` ``attended``      response, attention,      at the same token, the outputs of an
+                               attended_feature          attention's heads side by side, before
+                                                         they are projected
 ===========  ================  ========================  ====================================
 
 Values are float32, ``4 · layers · width`` bytes a response; they stay on the device until
@@ -38,6 +45,7 @@ from torch.utils.hooks import RemovableHandle
 from lib.errors import ModelError, unknown
 from lib.extraction import attention
 from lib.extraction.pack import Row
+from lib.models import anatomy
 
 LAYERS = ("layers", "h")  # where a backbone keeps its decoder layers
 ACTIVATIONS = ("act_fn", "act", "activation_fn")  # and their ``mlp`` its activation
@@ -166,9 +174,23 @@ def activations(backbone: torch.nn.Module) -> list[Port]:
     return found
 
 
+def writes(backbone: torch.nn.Module) -> list[Port]:
+    """What enters the first decoder layer, then what each attention and MLP adds to it."""
+    layers = anatomy.describe(backbone).layers
+    modules = (part for layer in layers for part in (layer.attention, layer.mlp))
+    return [Port(layers[0].module, given=True), *map(Port, modules)]
+
+
+def attended(backbone: torch.nn.Module) -> list[Port]:
+    """What each attention's output projection is given."""
+    return [Port(layer.out, given=True) for layer in anatomy.describe(backbone).layers]
+
+
 TAPS = {
     "layers": Tap("layer_hidden", residual_stream, last),
     "neurons": Tap("neuron_mean", activations, mean),
+    "writes": Tap("write", writes, last),
+    "attended": Tap("attended", attended, last),
 }
 
 

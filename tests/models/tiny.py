@@ -65,6 +65,13 @@ KINDS = {
         "attn_logit_softcapping": 2.0,
         "sliding_window": 4096,
     },
+    "gemma": {"num_key_value_heads": 2, "head_dim": 8},
+    "gemma3_text": {
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "query_pre_attn_scalar": 8,
+        "sliding_window": 4096,
+    },
     "gpt2": {},
     "gpt_neox": {"rotary_pct": 0.5},
 }
