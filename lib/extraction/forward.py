@@ -175,7 +175,7 @@ def _every(job: _Trees | _Padded, budget: int, on_step: Callable[[int], None]) -
         try:
             done = job.run(group)
         except (RuntimeError, MemoryError) as error:
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
         if done is not None:
             on_step(done)
@@ -194,7 +194,8 @@ def _every(job: _Trees | _Padded, budget: int, on_step: Callable[[int], None]) -
     return budget
 
 
-def _out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: Exception) -> bool:
+    """Is it a device's or the host's way to say that memory is short?"""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
         "can't allocate memory" in str(error)
     )
@@ -334,7 +335,7 @@ class _Padded(_Job):
                 input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False
             ).last_hidden_state
         except Exception as error:  # as many kinds as there are models
-            if _out_of_memory(error):
+            if out_of_memory(error):
                 raise
             raise ModelError(
                 "a model that computes padded batches",

@@ -5,6 +5,7 @@ norm at its end and a linear head make the reward of it, so with the norm's scal
 what it was the reward is a sum of what each of them wrote.
 
 ``tracing``    one pass: lens and parts of every head's reward, at each response's last token
+``patching``   what a margin would be with one node's output taken from elsewhere
 
 Everything is measured with torch and handed on as labelled arrays; analyses read those.
 Where writes enter the stream is described in ``lib.models.anatomy``.

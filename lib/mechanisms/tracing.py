@@ -38,10 +38,8 @@ from lib.models.anatomy import Anatomy, describe
 CONSTANT = "constant"
 FINAL = "final score"  # among the heads, where a gate makes one of them
 WITHIN = 1e-4  # of the larger of a margin and its head's standard deviation
-KEPT = (  # of a run
-    ("item_of_response", "slot", "prompt_hash", "n_prompt_tokens", "n_response_tokens")
-    + ("better", "worse", "criterion", "subset", "head_source", "head_concept")
-)
+KEPT = ["item_of_response", "slot", "prompt_hash", "n_prompt_tokens", "n_response_tokens"]
+KEPT += ["better", "worse", "criterion", "subset", "head_source", "head_concept"]
 
 
 def trace(model, items, *, attention_heads: bool = False, **options) -> xr.Dataset:
