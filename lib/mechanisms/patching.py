@@ -66,6 +66,7 @@ ALIGNMENTS = (BOTH_ENDS, LEFT)
 MODES = ("noising", "denoising", "zero", "mean", "resample")
 PAIRED = MODES[:2]  # what is put there comes from the comparison's other response
 POSITIONS = ("response", "all")
+SIDES = ("better", "worse")
 GATE_AGAIN = f"{FINAL}, gate recomputed"
 TOKENS = 4096  # of patched rows in one batch, on CPU; a GPU takes eight times as many
 
@@ -345,6 +346,7 @@ def patch(
     parts: Sequence[str] = (ATTENTION, MLP),
     alignment: str = BOTH_ENDS,
     positions: str = "response",
+    sides: Sequence[str] = SIDES,
     seed: int = 0,
     tokens: int | None = None,
     on_comparison: Callable[[], None] = lambda: None,
@@ -360,6 +362,9 @@ def patch(
     modes, alignment, positions
         See the head of this module. Noising and denoising are of the response's positions,
         whichever are asked for: the prompt's change nothing.
+    sides
+        Which responses ``zero``, ``mean`` and ``resample`` are done to: both, or as published
+        the better one alone.
     parts
         Which nodes: ``"attention"``, ``"mlp"``, ``"stream"`` of each layer, ``"heads"`` of each
         attention.
@@ -392,10 +397,12 @@ def patch(
             raise unknown("mode", mode, MODES, ModelError)
     if positions not in POSITIONS:
         raise unknown("positions", positions, POSITIONS, ModelError)
+    if not sides or not set(sides) <= set(SIDES):
+        raise unknown("side", ", ".join(sides), SIDES, ModelError)
     anatomy = describe(model.backbone)
     some = [*nodes(anatomy, parts), everything(anatomy)]
     pairs = _pairs(model, items)
-    job = _Job(model, anatomy, some, pairs, alignment, positions, tokens)
+    job = _Job(model, anatomy, some, pairs, alignment, positions, sides, tokens)
     if "resample" in modes:
         job.deal(seed)
     if "mean" in modes:
@@ -431,6 +438,7 @@ def patch(
             "fingerprint": model.fingerprint,
             "alignment": alignment,
             "positions": positions,
+            "sides": list(sides),
             "seed": seed,
             "dtype": str(next(model.backbone.parameters()).dtype).removeprefix("torch."),
         },
@@ -502,9 +510,9 @@ class _Job:
 
     runner: Runner
 
-    def __init__(self, model, anatomy, some, pairs, alignment, positions, tokens):
+    def __init__(self, model, anatomy, some, pairs, alignment, positions, sides, tokens):
         self.model, self.anatomy, self.nodes, self.pairs = model, anatomy, some, pairs
-        self.alignment, self.positions = alignment, positions
+        self.alignment, self.positions, self.sides = alignment, positions, sides
         on_cpu = next(model.backbone.parameters()).device.type == "cpu"
         self.tokens = tokens or TOKENS * (1 if on_cpu else 8)
         self.names = [head.name for head in model.heads]
@@ -574,8 +582,11 @@ class _Job:
                 moved = self.read(states, gate) - clean[receiver]
                 effects.append(moved if receiver == 0 else -moved)
             else:
-                moved = [self._apart(number, side, mode, clean[side], gate) for side in (0, 1)]
-                effects.append(moved[0] - moved[1])
+                moved = 0.0
+                for sign, side in ((1, 0), (-1, 1)):
+                    if SIDES[side] in self.sides:
+                        moved = moved + sign * self._apart(number, side, mode, clean[side], gate)
+                effects.append(moved)
         return clean[0] - clean[1], np.stack(effects)
 
     def _apart(self, number: int, side: int, mode: str, clean, gate) -> np.ndarray:

@@ -63,6 +63,8 @@ def trace(model, items, *, attention_heads: bool = False, **options) -> xr.Datas
 
         =================  ==============================  ================================
         ``part``           response, component, head       sums over components to ``score``
+        ``part_raw``       response, component, head       as published, without the norm: sums
+                                                           to the last of ``lens_raw``
         ``lens``           response, depth, head           depth 0 is the embedding alone;
                                                            the last equals ``score``
         ``lens_raw``       response, depth, head           as published
@@ -107,8 +109,12 @@ def _traced(model, anatomy: Anatomy, run: xr.Dataset, attention_heads: bool) -> 
     part = np.concatenate([part, constant[:, None]], axis=1)
     lens = scale[..., None] * (stream @ folded.T) + weight @ shift + bias
     raw = stream @ weight.T + bias
+    part_raw = np.concatenate(
+        [written @ weight.T, np.broadcast_to(bias, (len(written), 1, len(bias)))], axis=1
+    )
     score = run["score"].values.astype(np.float64)
-    variables = {"part": part, "lens": lens, "lens_raw": raw, "score": score}
+    variables = {"part": part, "part_raw": part_raw, "lens": lens, "lens_raw": raw}
+    variables["score"] = score
     if attention_heads:
         variables["attention_part"] = _by_head(anatomy, run, written, folded, ending)
     if model.gated:  # one more reading, at each prompt's own coefficients
@@ -120,6 +126,7 @@ def _traced(model, anatomy: Anatomy, run: xr.Dataset, attention_heads: bool) -> 
         variables["score"][:, -1] = run["final"].values
     dims = {
         "part": ("response", "component", "head"),
+        "part_raw": ("response", "component", "head"),
         "lens": ("response", "depth", "head"),
         "lens_raw": ("response", "depth", "head"),
         "score": ("response", "head"),
