@@ -350,7 +350,7 @@ COMMANDS = {
             "--out": "folder for the run",
             "--states": "keep states of this many items; all if unset",
             "--all-prompts": "also those heads trained on",
-            "--taps": "also keep: layers, neurons",
+            "--taps": "also keep: layers, neurons, writes, attended",
             "--stream": "so many items in memory at a time, for sets that don't fit",
             "--part": "states of one part of N alone, from 0",
             "--store": "folder for the states; in the cache if unset",
