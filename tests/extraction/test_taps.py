@@ -320,7 +320,9 @@ def test_a_tap_of_ones_own_listens_wherever_it_names(backbones):
 
 def test_names_are_taken_once_and_unknown_ones_refused(backbones):
     assert resolve("layers") == resolve(["layers", TAPS["layers"]]) == [TAPS["layers"]]
-    with pytest.raises(ModelError, match=r"Did you mean 'neurons'. Known: attended, layers, neurons, writes"):
+    with pytest.raises(
+        ModelError, match=r"Did you mean 'neurons'. Known: attended, layers, neurons, writes"
+    ):
         forward(backbones["llama"], ITEMS, taps=["neuron"])
     with pytest.raises(ModelError, match="two for 'layer_hidden'"):
         resolve(["layers", replace(TAPS["layers"], reduce=mean)])
