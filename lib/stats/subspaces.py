@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import eigh, eigh_tridiagonal, lapack
 from scipy.stats import norm
 
+from lib.stats.effects import attainable
 from lib.stats.winrates import POWER
 
 CHUNK = 4_000_000
@@ -231,7 +232,7 @@ def mantel_test(
         ]
     )
     reached = int((np.abs(null) >= abs(statistic) - 1e-12).sum())
-    mde = min(1.0, np.quantile(np.abs(null), 0.95) + norm.ppf(POWER) * null.std())
+    mde = float(attainable(np.quantile(np.abs(null), 0.95) + norm.ppf(POWER) * null.std()))
     if exact:
         return statistic, reached / len(orders), 1 / len(orders), mde
     return statistic, (1 + reached) / (1 + draws), 1 / (1 + draws), mde

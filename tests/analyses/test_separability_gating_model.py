@@ -60,6 +60,20 @@ def test_a_probe_that_finds_nothing_says_what_it_would_have_found(p, accuracy, f
     assert ("can be read" in text) == found and ("0.600 would have been found" in text) != found
 
 
+def test_what_no_probe_can_reach_is_not_said_to_be_detectable():
+    row = {"concept": "tone", "accuracy": 0.6, "low": 0.3, "high": 0.8, "n": 9, "mde": np.nan}
+    row |= {"p_adjusted": 0.2, "length": 0.5, "flipped": 0.5, "note": ""}
+    without = pd.DataFrame([{"concept": "tone", "probe": 0.6, "probe_p": 0.2}])
+    (text,) = separability_says.probes(pd.DataFrame([row]), without)
+    assert text.endswith("; not even one always right would have been found.")
+    row |= {"verdict": "not found", "head": "h", "loss": 0.1, "probe_mde": np.nan}
+    row |= {"probe": 0.6, "probe_p": 0.2, "to_scores": 0.1, "to_head": 0.0}
+    (text,) = separability_says.readout(pd.DataFrame([row]))
+    assert "not even one always right would have been found" in text and "nan" not in text
+    (text,) = separability_says.readout(pd.DataFrame([row | {"verdict": "read out"}]))
+    assert "no loss that can occur would have been found" in text and "nan" not in text
+
+
 def fitted(*accuracy: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A published probe of heads a, b, … on 50 components, where .800 was predicted for each."""
     both = {"head": list("abc")[: len(accuracy)], "components": 50, "n": 40, "note": ""}

@@ -575,7 +575,8 @@ def mantel(
     pandas.DataFrame
         One row: ``heads``, ``statistic`` (Pearson, over pairs), ``p`` (two-sided),
         ``smallest_p`` (that so many heads and draws can reach), ``mde`` (the size of statistic
-        found at .05 with power .8), ``note`` (``not tested`` below six heads).
+        found at .05 with power .8; NaN, for none, beyond 1), ``note`` (``not tested`` below six
+        heads).
 
     Notes
     -----

@@ -77,7 +77,7 @@ def published(measures: pd.DataFrame, mantel: pd.DataFrame) -> list[str]:
         sentences.append(
             f"Permuting heads gives p = {test['p']:.2g} (the smallest reachable: "
             f"{test['smallest_p']:.2g}) for cosines and correlations to go together (correlation "
-            f"{test['statistic']:+.2f}; {test['mde']:.2f} of either sign would have been found); "
+            f"{test['statistic']:+.2f}; {words.found(test['mde'], '{:.2f} of either sign')}); "
             "this describes, it doesn't confirm."
         )
     elif test["note"]:

@@ -64,6 +64,7 @@ from lib.analyses.labels.naming import (
 )
 from lib.run import align
 from lib.stats import proportions
+from lib.stats.effects import attainable
 from lib.stats.winrates import POWER
 
 __all__ = [
@@ -116,6 +117,7 @@ __all__ = [
 ]
 
 GAP = 0.2  # the difference in win rate whose detection ``power`` is told for
+FOUR_RATES = 2.0  # the largest sum of two win rates less that of two others
 ENUMERATED = 7  # heads up to which all orders of names are tried
 WRONG, DOUBTED, NOT_CONTRADICTED, NOT_TESTED = "wrong", "doubted", "not contradicted", "not tested"
 MATRIX = ("head", "criterion", "n", "prompts", "missing", "win_rate", "low", "high", "centred")
@@ -159,7 +161,7 @@ class LabelCheck:
         head's mean, among all ways to deal the family's names to its tested heads and rivals;
         ``smallest_p`` that it can take; ``mde``: how much more than with names dealt at random
         the heads would have to win on their own criteria, on average, for p < alpha with power
-        .8, NaN where p can't be that small.
+        .8, NaN where p can't be that small or they can't win that much.
     tested, right
         Heads with a claim that could be tested; those whose assigned concept is their own.
     left_out
@@ -280,7 +282,8 @@ def label_check(
         row's Holm step), ``se``, ``p`` (one-sided), ``p_adjusted`` (``accused``), ``wrong``
         (is the accusation made?), ``power`` (of the first Holm step for a head that wins
         ½ + ``GAP`` where it belongs and ½ elsewhere, with this many prompts), ``mde`` (the
-        ``delta`` that this step finds with power .8 at this ``se``) and ``note``.
+        ``delta`` that this step finds with power .8 at this ``se``; NaN, for none, beyond what
+        four win rates can make) and ``note``.
 
     Notes
     -----
@@ -369,7 +372,7 @@ def _names_mde(part: Moments, own, rate, places, orders, alpha) -> float:
     covariance = np.nan_to_num(part.covariance).reshape(len(flat), len(flat))
     se = np.sqrt(max(flat @ covariance @ flat, 0))
     above = np.quantile(dealt, 1 - alpha) - dealt.mean()
-    return float(above + stats.norm.ppf(POWER) * se)
+    return float(attainable(above + stats.norm.ppf(POWER) * se))
 
 
 def _too_few(claimed: list[str]) -> str:
@@ -451,7 +454,9 @@ def _accusations(data, part: Moments, claimed, own, form: str, found: Family, al
             "p_adjusted": found.adjusted,
             "wrong": found.adjusted < alpha,
             "power": _power(form, part, own, found, gained, level),
-            "mde": (stats.t.isf(level, found.df) + stats.norm.ppf(POWER)) * found.se,
+            "mde": attainable(
+                (stats.t.isf(level, found.df) + stats.norm.ppf(POWER)) * found.se, FOUR_RATES
+            ),
             "note": "",
         }
     )[list(PAIRS)]

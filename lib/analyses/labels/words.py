@@ -113,8 +113,10 @@ def _family(row: Any) -> str:
     )
     if better:
         return text
-    if math.isnan(row.mde):
+    if row.smallest_p >= 0.05:
         return f"{text} So few names can't reach p = .05, whatever the heads do."
+    if math.isnan(row.mde):
+        return f"{text} No win rates would have been found to fit better with power .8."
     return (
         f"{text} On average {row.mde:.3f} more wins on their own criteria than with names dealt "
         "at random would have been found with power .8."
@@ -124,11 +126,7 @@ def _family(row: Any) -> str:
 def _accused(check: LabelCheck) -> list[str]:
     """What the verdicts on heads rest on, an accusation a sentence."""
     if not check.heads["label"].isin([WRONG, DOUBTED]).any():
-        would = "a difference of {} would have been found with power .8"
-        centred, pairs = (
-            would.format(words.span(table["mde"], ".2f", ", depending on the pair,"))
-            for table in (check.centred, check.pairs)
-        )
+        centred, pairs = (_reach(table["mde"]) for table in (check.centred, check.pairs))
         return [
             "No name is called wrong: no head follows another criterion better than its own "
             f"beyond doubt, where {centred}; and no two names fit better exchanged "
@@ -143,6 +141,15 @@ def _accused(check: LabelCheck) -> list[str]:
         *words.first(follows, SHOWN, "further heads follow another criterion better."),
         *words.first(pairs, SHOWN, "further pairs fit better exchanged."),
     ]
+
+
+def _reach(mde: pd.Series) -> str:
+    """Which differences would have been found; NaN where none that can occur."""
+    if mde.isna().all():
+        return "no difference that can occur would have been found with power .8"
+    blind = f" ({mde.isna().sum()} could show none that can occur)" if mde.isna().any() else ""
+    spread = words.span(mde, ".2f", ", depending on the pair,")
+    return f"a difference of {spread} would have been found with power .8{blind}"
 
 
 def _followed(check: LabelCheck) -> pd.DataFrame:

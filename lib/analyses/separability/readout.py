@@ -16,6 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from lib.stats import permutation, probing, proportions
+from lib.stats.effects import attainable
 from lib.stats.questions import questions
 from lib.stats.winrates import POWER
 
@@ -94,10 +95,10 @@ def readout(
     )
     count = max(1, int(table.loc[first, "probe_p"].notna().sum()))
     spread = table.pop("spread").to_numpy(float)
-    table["probe_mde"] = probing.detectable(spread, flips, alpha / count, POWER)
+    table["probe_mde"] = attainable(probing.detectable(spread, flips, alpha / count, POWER), 0.5)
     m = max(1, int(table["p"].notna().sum()))
     z = scipy_stats.norm.ppf(1 - alpha / (2 * m)) + scipy_stats.norm.ppf(POWER)
-    table["mde"] = z * table.pop("se")
+    table["mde"] = attainable(z * table.pop("se"))
     table["verdict"] = np.select(
         [
             table["loss"].isna(),

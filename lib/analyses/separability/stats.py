@@ -29,6 +29,7 @@ from sklearn.model_selection import KFold
 
 from lib.analyses.separability.readout import RECOVERED, SHARES, VERDICTS, learning_curve, readout
 from lib.stats import permutation, probing, proportions
+from lib.stats.effects import attainable
 from lib.stats.proportions import clustered
 from lib.stats.questions import Question, questions
 from lib.stats.subspaces import principal
@@ -294,7 +295,8 @@ def probes(
     table = pd.DataFrame(rows).reindex(columns=[*_PROBES, "spread", "note"])
     table["p_adjusted"] = permutation.holm(table["p"].to_numpy(float))
     m = max(1, int(table["p"].notna().sum()))
-    table["mde"] = probing.detectable(table.pop("spread").to_numpy(float), flips, alpha / m, POWER)
+    spread = table.pop("spread").to_numpy(float)
+    table["mde"] = attainable(probing.detectable(spread, flips, alpha / m, POWER), 0.5)
     return table[[*_PROBES, "note"]]
 
 

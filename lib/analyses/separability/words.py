@@ -26,10 +26,10 @@ _READOUT = {
     + "{to_scores:.3f} before the scores, {to_head:.3f} after).",
     "read out": "no loss was found between the state and {head} for {concept}"
     + _LOSS
-    + "a loss of {mde:.3f} would have been found).",
+    + "{missed}).",
     "not found": "{concept} was not found in the state, so {head} has nothing to lose"
     + _LOSS
-    + "a probe right for {reach:.3f} would have been found).",
+    + "{reach}).",
 }
 
 
@@ -113,8 +113,8 @@ def _probe(row: Any) -> str:
     )
     if pd.notna(row.flipped):
         text += f"; with signs flipped {row.flipped:.3f}"
-    if not _found(row) and not _beyond(row) and pd.notna(row.mde):
-        text += f"; {0.5 + row.mde:.3f} would have been found"
+    if not _found(row) and not _beyond(row) and pd.notna(row.p_adjusted):
+        text += f"; {_reach(row.mde)}"
     return f"{text}."
 
 
@@ -131,7 +131,13 @@ def readout(table: pd.DataFrame) -> list[str]:
 
 def _readout(row: Any) -> str:
     verdict = "at least" if at_least(row) else row.verdict
-    return _READOUT[verdict].format(**row._asdict(), reach=0.5 + row.probe_mde)
+    missed = words.found(row.mde, "a loss of {:.3f}", "no loss that can occur")
+    return _READOUT[verdict].format(**row._asdict(), missed=missed, reach=_reach(row.probe_mde))
+
+
+def _reach(mde: float) -> str:
+    """What a probe must be right for to be found; NaN where being always right isn't enough."""
+    return words.found(0.5 + mde, "a probe right for {:.3f}", "not even one always right")
 
 
 def at_least(row: Any) -> Any:

@@ -427,6 +427,13 @@ def test_what_mantels_test_would_find_is_beyond_its_95th_percentile():
     assert mde == pytest.approx(np.quantile(np.abs(null), 0.95) + 0.8416 * np.std(null), abs=1e-3)
 
 
+def test_no_correlation_beyond_one_is_said_to_be_detectable_by_mantels_test():
+    one = np.corrcoef(np.random.default_rng(0).standard_normal((4, 9)))
+    # Of four heads 24 orders: some come to ±.8 and more, and z.8 of their spread lies beyond 1.
+    *_, smallest, mde = stats.mantel_test(one, one)
+    assert smallest == pytest.approx(1 / 24) and np.isnan(mde)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_rounding_of_scores_with_a_large_offset_is_no_other_weight(seed):
     # Float32 rounds a sum of 4,096 products near 3 by more than 1e-5 of a spread of .05.

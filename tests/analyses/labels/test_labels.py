@@ -8,7 +8,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from lib import paths
-from lib.analyses.labels import stats
+from lib.analyses.labels import stats, words
 from lib.analyses.labels.worlds import NAMES, agreement_gaps, label_wins, label_world
 from lib.data.concepts import QUALITIES, of_head
 from lib.extraction import load_run
@@ -726,6 +726,17 @@ def test_an_exchange_of_the_size_told_is_found_at_that_rate():
         for seed in range(40)
     ]
     assert scipy_stats.binomtest(sum(power), 40, 0.8).pvalue > 0.001
+
+
+def test_no_difference_of_win_rates_that_cannot_occur_is_said_to_be_detectable():
+    check = stats.label_check(label_world("correct", concepts=6, pairs=3, seed=1))
+    for table in (check.pairs, check.centred):
+        least = scipy_stats.norm.isf(0.025 / len(table)) + scipy_stats.norm.ppf(0.8)
+        wide = least * table["se"] > 2  # so t's quantile gives more still
+        assert wide.any() and table.loc[wide, "mde"].isna().all()
+        assert not (table["mde"] > 2).any()
+    text = " ".join(words.takeaways(check))
+    assert "no difference that can occur would have been found" in text and "nan" not in text
 
 
 def test_names_as_a_whole_tell_what_they_would_have_shown():
