@@ -23,8 +23,7 @@ audit: $(VENV)/.ready
 	  --dtype "$$AUDIT_DTYPE" --device "$$AUDIT_DEVICE" --date "$$AUDIT_DATE" --cores "$$AUDIT_CORES" $(if $(filter 1 yes true,$(value YES)),--yes)
 
 test: $(VENV)/.ready browser lint
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow -n 2 --dist loadfile
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "slow or not slow" --dist loadfile --no-loadscope-reorder
 
 fast: $(VENV)/.ready
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -25,6 +26,56 @@ CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+
+
+# ---- Which tests come first when all are run ----
+
+# A worker takes whole files, and these take minutes: they begin first, so that none ends long
+# before the other. The book is built at the very start, by two processes of its own.
+FIRST = (
+    "book/test_site.py",
+    "book/test_kills.py",
+    "book/test_steady.py",
+    "book/test_audit.py",
+    "book/test_reference_pages.py",
+    "calibration/test_calibration.py",
+    "book/test_scatter.py",
+    "extraction/test_workers.py",
+    "book/test_twice.py",
+    "book/test_committed_runs.py",
+    "book/test_findings.py",
+)
+# Tests that workers take one by one: they fill the time that is left.
+SINGLY = ("book/test_browser.py", "notebooks/test_odd_models.py")
+
+
+def _file(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).as_posix()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A browser that was opened keeps an event loop in its process: other tests come before.
+    browser = {_file(item) for item in items if "chromium" in getattr(item, "fixturenames", ())}
+    rank = {name: place for place, name in enumerate(FIRST)}
+
+    def place(item: pytest.Item) -> tuple[bool, bool, int]:
+        name = _file(item)
+        return name in browser, name in SINGLY, rank.get(name, len(FIRST))
+
+    items.sort(key=place)
+
+
+class _Units(LoadFileScheduling):
+    """Files as they come, but for those whose tests are taken one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return nodeid if file.endswith(SINGLY) else file
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return _Units(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
