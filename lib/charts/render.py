@@ -23,6 +23,7 @@ from urllib.parse import quote
 import altair as alt
 import pandas as pd
 import vl_convert
+from altair.utils import schemapi
 
 from lib.charts import theme
 from lib.errors import DataError
@@ -32,6 +33,9 @@ LONGEST = 120
 A_PAGE, ROWS = 40, 60  # rows of a page of a chart that has more than so many
 DRAWN = 4000  # records that a chart holds
 LARGE = 200_000  # characters of CSV from which the link holds it compressed
+
+# Vega-Lite's schema judges a chart as a whole when it is rendered, and not each part before.
+schemapi.disable_debug_mode()
 
 _rendered: Counter[str] = Counter()
 

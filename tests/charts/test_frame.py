@@ -6,6 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
+from altair.utils.schemapi import SchemaValidationError
 
 from lib import charts, stats
 from lib.analyses.data import charts as data_charts
@@ -18,7 +19,7 @@ from lib.analyses.geometry import worlds as heads
 from lib.analyses.model import charts as model_charts
 from lib.calibration.charts import calibration
 from lib.charts.intervals import intervals
-from lib.charts.render import frame, inline, spanned, tips, written
+from lib.charts.render import Chart, frame, inline, spanned, tips, written
 from lib.charts.rows import turn
 from lib.planted.checks import check
 from lib.planted.worlds import validity_world
@@ -132,3 +133,12 @@ def test_more_rows_than_fit_are_turned(count, last):
         assert (len(menus), test) == (0, "true") and rows["row"].max() == count - 1
     else:
         assert sorted(rows["page"].unique()) == last and rows["row"].max() == 39
+
+
+@pytest.mark.parametrize("wrong", [{"shape": 7}, {"fontSize": "large"}, {"invalid": "guess"}])
+def test_what_the_schema_does_not_know_is_refused_when_the_chart_is_rendered(wrong):
+    mark = alt.Chart(pd.DataFrame({"x": [1]})).mark_text(**wrong).encode(x="x:Q")
+    drawing = frame(alt.layer(mark), height=20)
+    given = {"alternative": "a", "data": pd.DataFrame(), "name": "n"}
+    with pytest.raises(SchemaValidationError):
+        Chart(drawing, **given)
