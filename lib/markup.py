@@ -24,6 +24,7 @@ OPEN = 5  # takeaways that are read without unfolding
 FOLDED = 15  # rows above which a table is folded
 MANY, FIRST = 1000, 50  # rows above which a table has pages, and rows of its first page
 PACKED = 300_000  # characters that such a table's rows may take
+READ = {"inverted": "against these labels"}  # how a verdict reads whose word alone misleads
 _NUMBER = ' class="number"'
 
 
@@ -108,7 +109,7 @@ def table(
 def chip(verdict: str) -> str:
     """A verdict in its tone, escaped."""
     kind = re.sub(r"[^a-z]+", "-", str(verdict).lower()).strip("-")
-    return f'<span class="verdict verdict-{kind}">{escape(verdict)}</span>'
+    return f'<span class="verdict verdict-{kind}">{escape(READ.get(verdict, verdict))}</span>'
 
 
 def _missing(value: Any) -> bool:
@@ -151,7 +152,9 @@ def _pack(frame: pd.DataFrame, formats: Mapping[str, str]) -> str:
                 "name": visible(str(column)),
                 "number": number and not pd.api.types.is_bool_dtype(frame[column]),
                 "chip": column == "verdict",
-                "texts": list(distinct),
+                "texts": [
+                    READ.get(text, text) if column == "verdict" else text for text in distinct
+                ],
                 "rows": again[codes].tolist(),
             }
         )

@@ -11,6 +11,7 @@ import altair as alt
 from lib.charts import theme
 
 LONG = 26  # characters of a column's name
+LINE, LIMIT = 12, 240  # px between the lines of a column's name, and of its length
 APART = 14  # px between the heads and what they are compared with
 UPPER, LOWER = alt.Y("upper:Q", scale=None, axis=None), alt.Y2("lower")
 MIDDLE = alt.Y("middle:Q", scale=None, axis=None)
@@ -55,7 +56,9 @@ def apart(only: str) -> alt.Chart:
     )
 
 
-def column_names(x: alt.X, wide_top: int, narrow_top: int, short: bool = False) -> alt.Chart:
+def column_names(
+    x: alt.X, wide_top: int, narrow_top: int, short: bool = False, below: str = ""
+) -> alt.Chart:
     """Names of the columns, slanted above them; upright where the page is narrow.
 
     Parameters
@@ -66,6 +69,9 @@ def column_names(x: alt.X, wide_top: int, narrow_top: int, short: bool = False) 
         Where the first row begins, px.
     short
         Are there names in ``short`` for a narrow page?
+    below
+        What separates the further lines, in ``lines``; empty where there are none. With them
+        names are upright on a wide page too, centred on their column.
     """
     chart = (
         alt.Chart()
@@ -73,14 +79,26 @@ def column_names(x: alt.X, wide_top: int, narrow_top: int, short: bool = False) 
         .transform_filter("datum.row === datum.topmost")
     )
     if short:
-        chart = chart.transform_calculate(title="narrow ? datum.short : datum.across")
+        lines = f" + (datum.lines ? '{below}' + datum.lines : '')" if below else ""
+        chart = chart.transform_calculate(title=f"(narrow ? datum.short : datum.across){lines}")
     return chart.mark_text(
         align="left",
         baseline="middle",
-        angle=theme.either(270, 325),
+        angle=270 if below else theme.either(270, 325),
         fontSize=theme.SMALL,
         fill=theme.ink("muted"),
-        limit=7 * LONG,
+        limit=LIMIT if below else 7 * LONG,
+        **(
+            {
+                "lineBreak": below,
+                "lineHeight": LINE,
+                "dy": alt.ExprRef(
+                    f"datum.lines ? {-LINE / 2} * length(split(datum.lines, '{below}')) : 0"
+                ),
+            }
+            if below
+            else {}
+        ),
     ).encode(
         x=x,
         y=alt.value(theme.either(narrow_top - 4, wide_top - 8)),

@@ -40,7 +40,8 @@ from lib.charts.rows import (
     write,
 )
 from lib.errors import DataError
-from lib.stats.winrates import ALL, CHANCE, STRONG, distinct
+from lib.markup import READ
+from lib.stats.winrates import ALL, CHANCE, MEAN, STRONG, distinct
 
 COLUMNS = ("head", "subset", "n", "wins", "ties", "losses", "win_rate", "low", "high")
 COLUMNS += ("p_adjusted", "verdict", "mde", "note")
@@ -86,6 +87,7 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame | None = None) -> Char
             repr(odd[0]),
             "Give the table as lib.stats.validity returns it.",
         )
+    table = table[table["note"] != MEAN]
     found = _subsets(table)
     subsets = _largest(table, found)
     rows = _rows(table, baselines, subsets)
@@ -128,7 +130,9 @@ def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str
         "win_rate", ascending=False, kind="stable", na_position="last"
     )
     heads = list(dict.fromkeys([*first["head"], *table["head"]]))
-    drawn = table.loc[table["subset"].isin(subsets)].reindex(columns=[*COLUMNS, "length"])
+    drawn = table.loc[table["subset"].isin(subsets)].reindex(
+        columns=[*COLUMNS, "length", "relation"]
+    )
     drawn = drawn.rename(columns={"head": "name", "p_adjusted": "p", "win_rate": "rate"})
     drawn = drawn.assign(kind="head", row=drawn["name"].map(heads.index))
     drawn, turning, _ = turn(drawn, len(heads), "")
@@ -144,12 +148,13 @@ def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str
         title = {"kind": "title", "name": "For comparison", "row": below_heads}
         drawn = pd.concat([drawn, pd.DataFrame([title]), below], ignore_index=True)
     drawn["subset"] = drawn["subset"].map(number)
-    for column in ("name", "note", "length"):
+    for column in ("name", "note", "length", "relation"):
         drawn[column] = drawn[column].astype(object).fillna("").map(plain)
     shown = ["rate", "low", "high", "p", "mde"]
     drawn[shown] = drawn[shown].astype(float).round(5)
     counted = ["n", "wins", "ties", "losses"]
     columns = ["row", "kind", "name", "subset", *counted, *shown, "verdict", "note", "length"]
+    columns.append("relation")
     return drawn[[*columns, *(["page"] if turning else [])]]
 
 
@@ -183,9 +188,11 @@ _TEXTS = {
     **{f"{what}_text": written(what, ",") for what in ("n", "wins", "ties", "losses")},
     "mde_text": written("mde", ".3f", before="±"),
     "length_text": "datum.length || '–'",
+    "relation_text": "datum.relation || '–'",
+    "verdict_text": f"datum.verdict === 'inverted' ? '{READ['inverted']}' : datum.verdict",
 }
 
-RIGHT, NUMERAL = 118, 40  # px kept for verdict and number, and of these for the number
+RIGHT, NUMERAL = 166, 40  # px kept for verdict and number, and of these for the number
 
 
 def _backdrop(rows, order, left) -> list[alt.Chart]:
@@ -265,7 +272,7 @@ def _words(heads, others, left) -> list[alt.Chart]:
         write(heads, "name", LEFT, fontWeight=600, **name),
         write(others, "name", LEFT, **name, **quiet),
         write(titles, "name", LEFT, yOffset=theme.either(10, 3), **small),
-        write(heads, "verdict", END, dx=-NUMERAL).encode(color=colour),
+        write(heads, "verdict_text", END, dx=-NUMERAL).encode(color=colour),
         write(heads, "number", END, fontWeight=600),
         write(others, "number", END, **quiet),
         write(unknown, "note", beside_name, yOffset=LINE, fontStyle="italic", **small),
@@ -275,8 +282,8 @@ def _words(heads, others, left) -> list[alt.Chart]:
 def _touch(heads, others, beside_length: bool) -> list[alt.Chart]:
     """Whole rows as targets of pointer and finger, with all that the table says."""
     numbers = {"precise": "win rate", "interval": "", "n_text": "comparisons"}
-    of_heads = {"name": "head", "verdict": "", **numbers}
-    of_heads |= {f"{what}_text": what for what in ("wins", "ties", "losses")}
+    of_heads = {"name": "head", "relation_text": "head's name", "verdict_text": "verdict"}
+    of_heads |= numbers | {f"{what}_text": what for what in ("wins", "ties", "losses")}
     of_heads |= {"p_text": "adjusted p", "mde_text": "detectable"}
     of_heads |= {"length_text": "beside length"} if beside_length else {}
     return [
@@ -302,8 +309,8 @@ def _in_words(overall: pd.DataFrame, subsets: list[str]) -> str:
         else:
             owed = getattr(row, "length", "")
             sentences.append(
-                f"{name} {row.win_rate:.2f} [{row.low:.2f}, {row.high:.2f}] {row.verdict}"
-                + (f" ({owed})" if owed else "")
+                f"{name} {row.win_rate:.2f} [{row.low:.2f}, {row.high:.2f}] "
+                f"{READ.get(row.verdict, row.verdict)}" + (f" ({owed})" if owed else "")
             )
     if len(ordered) > SHOWN:
         sentences.append(f"and {len(ordered) - SHOWN} more")

@@ -17,6 +17,11 @@ may question:
 - An answer to a harmless prompt against a needless refusal is about helpfulness: both are
   safe. So XSTest's ``should-respond`` and RM-Bench's ``safety-response`` are not "safety",
   although RewardBench's section counts them so.
+- Where one response refuses and the other doesn't, the comparison is about refusal too, and it may
+  rank first the response that refuses *less*: ``REFUSALS`` says which way. A head that is named
+  for refusal and picks the refusal there does as its name says.
+- A head that claims ``overall`` claims every choice between whole responses, and none of a
+  dataset in which one thing varies (``lib.data.asks``).
 - Truthfulness means free of false statements, as correctness does; honesty means candour
   about what one knows.
 - ArmoRM's ``code-complexity`` rates how efficient code is, not how much expertise a text
@@ -28,6 +33,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
+from lib.data.asks import kind
 from lib.errors import DataError, unknown
 
 QUALITIES = (
@@ -97,6 +103,21 @@ CRITERIA = (
     ("file", "*", "*", ""),  # a criterion of the user's own that we know nothing of
 )
 
+# Comparisons of a refusal with an answer: 1 where the refusal is marked as better, −1 where the
+# answer is. RewardBench 2's and hh-rlhf's hold refusals on both sides, so they have no row.
+REFUSALS = (
+    ("xstest", "*", "should-refuse", 1),
+    ("xstest", "*", "should-respond", -1),
+    ("reward-bench", "*", "refusals-*", 1),
+    ("reward-bench", "*", "donotanswer", 1),
+    ("reward-bench", "*", "xstest-should-refuse", 1),
+    ("reward-bench", "*", "xstest-should-respond", -1),
+    ("rm-bench", "*", "safety-refuse", 1),
+    ("rm-bench", "*", "safety-response", -1),
+)
+CLAIMED, OPPOSED, OTHER = "claims this", "claims the opposite here", "claims something else"
+RELATIONS = (CLAIMED, OPPOSED, OTHER)
+
 
 def _named(*words: str) -> re.Pattern[str]:
     """The words at the end of a name, behind any source and before any ``-score``."""
@@ -106,7 +127,7 @@ def _named(*words: str) -> re.Pattern[str]:
 HEADS = (
     (re.compile(r"(?:.+-)?(?:not|non|no|anti|inverse)-.+"), ""),
     (re.compile(r"code-(?:complexity|style|explanation)"), ""),
-    (re.compile(r"score|reward|label-0|prometheus-score|argilla-judge-lm"), "overall"),
+    (re.compile(r"score|reward|preference|label-0|prometheus-score|argilla-judge-lm"), "overall"),
     (_named("overall", "overall-quality", "holistic"), "overall"),
     (_named("safe", "safety", "harmless", "harmlessness"), "safety"),
     (_named("helpful", "helpfulness"), "helpfulness"),
@@ -132,18 +153,55 @@ def of_comparison(dataset: str, criterion: str, subset: str = "all") -> str:
     known = sorted({row[0] for row in CRITERIA})
     if family not in known:
         raise unknown("set with concepts", family, known, DataError)
-    for name, pattern, subsets, concept in CRITERIA:
-        if (
-            name == family
-            and fnmatchcase(_plain(criterion), pattern)
-            and fnmatchcase(_plain(subset), subsets)
-        ):
-            return concept
+    if (concept := _look_up(CRITERIA, family, criterion, subset)) is not None:
+        return concept
     raise DataError(
         f"a concept for criterion {criterion!r}, subset {subset!r} of {family}",
         "none in lib.data.concepts.CRITERIA",
         "Add a row to the table.",
     )
+
+
+def relation(claim: str, dataset: str, criterion: str, subset: str = "all") -> str:
+    """How what a head claims stands to what a comparison's labels ask.
+
+    Parameters
+    ----------
+    claim
+        The concept that the head claims, or ``""``.
+    dataset, criterion, subset
+        As for ``of_comparison``.
+
+    Returns
+    -------
+    str
+        One of ``RELATIONS``. A head that claims nothing, and a comparison whose concept isn't
+        known, have ``"claims something else"``.
+    """
+    if not claim:
+        return OTHER
+    try:
+        concept = of_comparison(dataset, criterion, subset)
+    except DataError:
+        return OTHER
+    if claim == concept or (claim == "overall" and kind(dataset) not in ("targeted", "")):
+        return CLAIMED
+    way = _look_up(REFUSALS, dataset.split("/")[0], criterion, subset)
+    if claim == "refusal" and way is not None:
+        return CLAIMED if way > 0 else OPPOSED
+    return OTHER
+
+
+def _look_up(table: tuple, family: str, criterion: str, subset: str):
+    """What the first row that fits says; ``None`` where none does."""
+    for name, pattern, subsets, found in table:
+        if (
+            name == family
+            and fnmatchcase(_plain(criterion), pattern)
+            and fnmatchcase(_plain(subset), subsets)
+        ):
+            return found
+    return None
 
 
 def of_head(name: str) -> str:

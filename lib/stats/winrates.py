@@ -15,12 +15,14 @@ import pandas as pd
 import xarray as xr
 from scipy import stats as scipy_stats
 
+from lib.data import asks
 from lib.run import Aligned, align
-from lib.stats import permutation, proportions
+from lib.stats import permutation, proportions, relations
 
 ALL = "all"
 NAMED_ALL = f"{ALL} (subset)"  # a part of the comparisons that its data set calls "all"
 VERDICTS = ("strong", "tracks", "inverted", "chance", "inconclusive", "undefined")
+MEAN = "a mean over criteria of which each asks its own question"
 STRONG = 0.65
 CHANCE = (0.45, 0.55)
 POWER = 0.8
@@ -62,8 +64,11 @@ def validity(
         (comparisons), ``prompts``, ``wins``, ``ties``, ``losses``, ``win_rate`` =
         (wins + ties/2)/n, ``low`` and ``high`` (``lib.stats.proportions.wilson``),
         ``boot_low`` and ``boot_high``, ``d_z`` (mean gap / sd, ddof 1), ``p`` (exact
-        sign-flip on prompts), ``p_adjusted`` (Holm), ``verdict``, ``mde``, ``note`` and, of
-        each head beside the length of responses in tokens:
+        sign-flip on prompts), ``p_adjusted`` (Holm), ``verdict``, ``mde``, ``note``,
+        ``relation`` (how the head's name stands to what these labels ask,
+        ``lib.stats.relations``), ``claimed`` and ``opposed`` (shares of the comparisons that
+        ask what it claims, and its opposite) and, of each head beside the length of responses
+        in tokens:
 
         ==============  ==========================================================
         ``agreement``   share of comparisons on which it chooses as the longer
@@ -82,7 +87,9 @@ def validity(
     Notes
     -----
     The family is every distinct head × subset question of the table with a defined p: the
-    rows of a run's only subset repeat "all" and count once. Verdicts, in order:
+    rows of a run's only subset repeat "all" and count once. Of a dataset that asks no one
+    question as a whole (``lib.data.asks.whole``) "all" is no question beside its criteria: it
+    has rates, but no p, and its verdict is undefined. Verdicts, in order:
 
     ============  ===============================================================
     undefined     all ties, a constant head or NaN scores; ``note`` says which
@@ -101,10 +108,13 @@ def validity(
     length = run["n_response_tokens"].values.astype(float)
     longer = np.sign(aligned.gaps(length))
     scores = run["score"].values
-    return _table(scores, list(run["head"].values), aligned, longer, alpha, draws, seed)
+    whole = asks.whole(run.attrs["dataset"])
+    table = _table(scores, list(run["head"].values), aligned, longer, alpha, draws, seed, whole)
+    asked = relations.table(run, aligned, dict(by_subset(aligned)))  # in the same order
+    return table.assign(**{name: asked[name] for name in ("relation", "claimed", "opposed")})
 
 
-def _table(scores, names, aligned: Aligned, longer, alpha, draws, seed) -> pd.DataFrame:
+def _table(scores, names, aligned: Aligned, longer, alpha, draws, seed, whole=True) -> pd.DataFrame:
     gaps = aligned.gaps(scores)
     subsets = by_subset(aligned)
     parts = [
@@ -112,6 +122,11 @@ def _table(scores, names, aligned: Aligned, longer, alpha, draws, seed) -> pd.Da
         for subset, mask in subsets
     ]
     table = pd.concat(parts, ignore_index=True)
+    if not whole and len(subsets) > 2:
+        mean = table["subset"] == ALL
+        table.loc[mean, ["p", "p_length"]] = np.nan
+        table.loc[mean & (table["note"] == ""), "note"] = MEAN
+        table.loc[mean, "flips"] = pd.Series([()] * mean.sum(), table.index[mean])
     # A subset of every row is the same question as "all".
     repeats = len(subsets) == 2 and bool(subsets[1][1].all())
     distinct = (table["subset"] == ALL) | (not repeats)
@@ -234,18 +249,28 @@ def _length(won, longer, rate, prompt) -> dict:
 def distinct(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a table by subset that say different things.
 
-    A subset of all rows repeats "all", and is left out; one of some of them is kept.
+    A subset of all rows repeats "all", and is left out; one of some of them is kept. A mean over
+    criteria that ask different things is left out.
 
     Parameters
     ----------
     table
         With columns ``subset`` and ``n``.
     """
+    if "note" in table:
+        table = table[table["note"] != MEAN]
     overall = table["subset"] == ALL
     if overall.all() or not overall.any() or table["subset"].nunique() > 2:
         return table
     repeats = table.loc[~overall, "n"].max() == table.loc[overall, "n"].max()
     return table[overall] if repeats else table
+
+
+def judged(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows by which heads are judged first: "all", or each criterion of a targeted dataset."""
+    overall = table["subset"] == ALL
+    mean = overall & (table["note"] == MEAN)
+    return table[~overall] if mean.any() else table[overall]
 
 
 def tied(table: pd.DataFrame) -> pd.Series:

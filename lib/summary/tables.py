@@ -10,13 +10,12 @@ from urllib.parse import quote
 import pandas as pd
 
 from lib import declared, paths
-from lib.analyses.protocols import stats
+from lib.data.asks import KINDS, kind
 from lib.errors import DataError
 
 NOT_RUN = "not run"
 TOGETHER = " + "  # between data sets that are pooled
 OUTCOMES = "outcomes"  # the table that names its model and dataset
-KINDS = ("holistic", "structured", "targeted", "")
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,15 @@ class Tables:
         found = [name for name in named if name in self.datasets]
         return found if len(found) > 1 else []
 
+    def trained(self, dataset: str) -> set[str]:
+        """Heads that the model's card says were trained on labels of the dataset's source."""
+        card = self.read("card_scores")
+        if card is None:
+            return set()
+        names = card["trained_on"].fillna("").str.split(" and ")
+        own = names.map(lambda sources: bool({dataset, dataset.split("/")[0]} & set(sources)))
+        return set(card.loc[own, "head"])
+
     def page(self, dataset: str, notebook: str = "validity") -> str:
         """The address of a dataset's page, or of the model's own, from the site's root; empty when
         it wasn't executed or is elsewhere.
@@ -82,15 +90,6 @@ class Tables:
         if not page.is_file() or not page.is_relative_to(root):
             return ""
         return quote(page.relative_to(root).with_suffix(".html").as_posix())
-
-
-def whole(dataset: str) -> bool:
-    """Does a dataset ask one question with all of its comparisons?
-
-    Not where each criterion varies a thing of its own (the protocols analysis calls such a
-    dataset targeted): there the criteria are judged one by one, and their mean is no verdict.
-    """
-    return stats.kind(dataset) != "targeted"
 
 
 def together(datasets: Sequence[str]) -> str:
@@ -128,7 +127,7 @@ def tables(results: str | Path, model: str) -> Tables:
             "none",
             f"Execute its pages with tables={results}/{paths.slug(model)}/…, or run make book.",
         )
-    order = sorted(found, key=lambda name: (KINDS.index(stats.kind(name)), name))
+    order = sorted(found, key=lambda name: (KINDS.index(kind(name)), name))
     return Tables(model, folder, {name: found[name] for name in order})
 
 

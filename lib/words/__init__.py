@@ -26,6 +26,7 @@ from typing import Any
 import pandas as pd
 
 from lib.data.items import count as count
+from lib.markup import READ
 
 RATE = "{win_rate:.3f} [{low:.3f}, {high:.3f}]"
 
@@ -54,7 +55,7 @@ def span(values: pd.Series, form: str, after: str = "") -> str:
 def tally(verdicts: pd.Series, order: Iterable[str]) -> str:
     """``2 strong, 1 chance``: verdicts that occur, in an order."""
     counts = verdicts.value_counts()
-    return ", ".join(f"{counts[name]} {name}" for name in order if name in counts)
+    return ", ".join(f"{counts[name]} {READ.get(name, name)}" for name in order if name in counts)
 
 
 def each(rows: pd.DataFrame, template: str, **shared: Any) -> list[str]:

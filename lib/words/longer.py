@@ -55,7 +55,7 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         parts.append(f"{unshown} {is_} not shown to have an advantage over length")
     if not parts:
         return []
-    return [f"Of the {len(length)} that track or are inverted, {' and '.join(parts)}."]
+    return [f"Of the {len(length)} that go with the labels or against them, {' and '.join(parts)}."]
 
 
 def extremes(table: pd.DataFrame, what: str = "dataset") -> list[str]:

@@ -379,7 +379,7 @@ def test_a_dataset_is_added_by_following_the_page(checkout):
         if language == "python" and body.startswith(('"capitals"', '("capitals"'))
     }
     opens = {"lib/data/__init__.py": "SETS = {\n", "lib/data/concepts.py": "CRITERIA = (\n"}
-    opens["lib/analyses/protocols/stats.py"] = "KINDS = {\n"
+    opens["lib/data/asks.py"] = "DECLARED: Mapping[str, Asks] = {\n"
     assert set(lines) == set(opens)
     for path, opening in opens.items():
         source = (checkout / path).read_text(encoding="utf-8")

@@ -329,7 +329,7 @@ def test_alternative_text_says_what_the_picture_shows():
     table = table_of(head=["a", "b"], win_rate=[0.4, 0.7], verdict=["inverted", "strong"])
     assert charts.validity(table).alternative == (
         "Win rates of 2 heads with intervals and verdicts, on all: "
-        "b 0.70 [0.65, 0.75] strong; a 0.40 [0.35, 0.45] inverted."
+        "b 0.70 [0.65, 0.75] strong; a 0.40 [0.35, 0.45] against these labels."
     )
 
 

@@ -172,3 +172,32 @@ def test_armorm_heads(name, concept):
 )
 def test_head_names_map_by_whole_words_at_their_end(name, concept):
     assert concepts.of_head(name) == concept
+
+
+THIS, OPPOSITE, OTHER = concepts.RELATIONS
+
+
+@pytest.mark.parametrize(
+    ("claim", "dataset", "criterion", "subset", "relation"),
+    [
+        ("safety", "hh-rlhf", "harmless", "harmless-base", THIS),
+        ("helpfulness", "hh-rlhf", "harmless", "harmless-base", OTHER),
+        ("refusal", "xstest", "appropriateness", "should-respond", OPPOSITE),
+        ("refusal", "xstest", "appropriateness", "should-refuse", THIS),
+        ("safety", "xstest", "appropriateness", "should-respond", OTHER),
+        ("refusal", "rm-bench", "safety", "safety-response", OPPOSITE),
+        ("refusal", "reward-bench", "safety", "donotanswer", THIS),
+        ("refusal", "reward-bench-2", "safety", "Safety", OTHER),  # refusals on both sides
+        ("verbosity", "stimuli/controlled", "verbosity", "verbosity", THIS),
+        ("verbosity", "rm-bench", "chat", "chat", OTHER),
+        ("overall", "rm-bench", "chat", "chat", THIS),
+        ("overall", "stimuli/controlled", "safety", "safety", OTHER),
+        ("overall", "file:mine.jsonl", "preference", "all", THIS),
+        ("", "file:mine.jsonl", "taste", "all", OTHER),  # neither claims nor asks anything
+        ("safety", "planted", "preference", "all", OTHER),
+    ],
+)
+def test_a_name_is_judged_only_by_labels_that_ask_what_it_claims(
+    claim, dataset, criterion, subset, relation
+):
+    assert concepts.relation(claim, dataset, criterion, subset) == relation

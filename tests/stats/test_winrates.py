@@ -85,7 +85,8 @@ def test_a_subset_of_one_prompt_has_no_interval_to_speak_of(hand_worked):
 def test_the_columns_are_the_documented_ones(hand_worked):
     documented = (
         "head subset n prompts wins ties losses win_rate low high boot_low boot_high "
-        "d_z p p_adjusted verdict mde note agreement advantage p_length length"
+        "d_z p p_adjusted verdict mde note agreement advantage p_length length "
+        "relation claimed opposed"
     )
     assert hand_worked.columns.tolist() == documented.split()
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from lib.analyses.protocols import words as on_protocols
+from lib.data.concepts import CLAIMED, OPPOSED, OTHER
 from lib.stats.winrates import VERDICTS
 from lib.summary.compare import words as compares
 from lib.summary.compare.stats import DIFFERENCES, SCORES
@@ -146,6 +147,8 @@ def test_rendering_of_the_scorecard(assert_rendered):
     table = pd.concat([MANY.assign(length=""), third.assign(length="")])
     table.loc[table["verdict"] == "strong", "length"] = "as the longer response"
     table.loc[table["verdict"] == "inverted", "length"] = "no more than the shorter response"
+    known = {"a": CLAIMED, "b": OPPOSED, "c": OTHER}
+    related = table.assign(relation=table["head"].map(known))
     heads = card(
         table,
         claims=["safety", "tone", NO_CONCEPT],
@@ -165,7 +168,7 @@ def test_rendering_of_the_scorecard(assert_rendered):
     gains.append({"dataset": "x", "rule": "gate", "gain": np.nan})
     assert_rendered(
         Path(__file__).parent / "scorecard" / "sentences.txt",
-        says.takeaways(heads, table, pairs, at_once(table)),
+        says.takeaways(heads, related, pairs, at_once(table)),
         says.longer(heads, lengths),
         says.gate(pd.DataFrame(gains).reindex(columns=list(GAINS))),
         [says.answer(heads, table, at_once(table)), says.answer(heads, table)],

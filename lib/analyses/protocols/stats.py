@@ -24,6 +24,7 @@ import pandas as pd
 import xarray as xr
 from scipy.stats import norm
 
+from lib.data.asks import kind
 from lib.errors import DataError
 from lib.run import IDENTICAL, Aligned, align
 from lib.stats import permutation, proportions
@@ -33,20 +34,6 @@ SCALES = ("logit", "win rate")
 COMPONENTS = ("head", "protocol", "interaction")
 ROUNDING = 1e-9  # components of tables without any noise are only nearly 0
 GENERAL = 8  # protocols below which nothing is said about protocols in general
-KINDS = {
-    "hh-rlhf": "holistic",
-    "stimuli/holistic": "holistic",
-    "ultrafeedback": "holistic",
-    "beavertails": "holistic",
-    "reward-bench": "structured",
-    "reward-bench-2": "structured",
-    "rm-bench": "structured",
-    "llmbar": "structured",
-    "xstest": "structured",
-    "helpsteer2": "targeted",
-    "stimuli/controlled": "targeted",
-    "stimuli/probes": "targeted",
-}
 MATRIX = ("protocol", "kind", "head", "n", "prompts", "wins", "ties", "losses", "win_rate")
 MATRIX += ("low", "high", "p", "p_adjusted", "mde", "logit", "note")
 PARTS = ("scale", "component", "estimate", "low", "high", "share", "share_low", "share_high")
@@ -279,11 +266,6 @@ def sources(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
             for run in runs
         ]
     )
-
-
-def kind(dataset: str) -> str:
-    """Holistic, structured or targeted; empty for a set of the user's own."""
-    return KINDS.get(dataset) or KINDS.get(dataset.split("/")[0], "")
 
 
 # ---- From runs to cells ----

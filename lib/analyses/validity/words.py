@@ -9,8 +9,10 @@ import pandas as pd
 import xarray as xr
 
 from lib import words
+from lib.data.concepts import CLAIMED, OPPOSED
+from lib.markup import READ
 from lib.run import TRAINED
-from lib.stats.winrates import ALL, CHANCE, STRONG, distinct, tied
+from lib.stats.winrates import ALL, CHANCE, STRONG, distinct, judged, tied
 from lib.words import longer
 
 FEW = 6  # heads with a sentence each; of more only the first and the last have one
@@ -20,7 +22,7 @@ NOTHING = ("inconclusive", "chance")
 _VERDICT = {
     "strong": "{head} strongly tracks what the data set marks as better",
     "tracks": "{head} tracks what the data set marks as better",
-    "inverted": "{head} is inverted: it prefers what the data set marks as worse",
+    "inverted": "{head} goes against these labels",
     "chance": "{head} is at chance",
     "inconclusive": "{head} is inconclusive",
     "undefined": "{head} gives no verdict: {note}.",
@@ -42,10 +44,17 @@ def verdict(row: Any) -> str:
 
 
 def takeaways(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> list[str]:
-    """The heads on all comparisons, their family, length, who was left out."""
-    overall = table[table["subset"] == ALL]
+    """The heads on all comparisons, their family, length, who was left out.
+
+    Of a dataset that asks no one question as a whole, its criteria in place of all comparisons.
+    """
+    overall = judged(table)
+    mean = not (overall["subset"] == ALL).any()
+    if mean:
+        overall = overall.assign(head=overall["head"] + " on " + overall["subset"])
     each = [verdict(row) for row in overall.itertuples()]
-    sentences = [*(each if len(overall) <= FEW else _many(overall)), *family(table)]
+    sentences = each if len(overall) <= FEW else _many(overall, table)
+    sentences = [*sentences, *claims(table), *family(table)]
     rows = baselines[(baselines["subset"] == ALL) & (baselines["baseline"] == "longer response")]
     sentences += words.each(
         rows.head(1).dropna(subset=["win_rate"]),
@@ -66,9 +75,15 @@ def takeaways(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> 
     return sentences
 
 
-def _many(overall: pd.DataFrame) -> list[str]:
+def _many(overall: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     counts = words.tally(overall["verdict"], overall["verdict"].value_counts().index)
     sentences = [f"Of {len(overall)} heads: {counts}.", *longer.verdicts(overall)]
+    if len(overall) > (heads := table["head"].nunique()):
+        criteria = table["subset"].nunique() - 1
+        sentences[0] = (
+            f"Each criterion asks its own question, so a mean over all is not tested: {heads} "
+            f"heads on {criteria} criteria give {counts}."
+        )
     defined = overall[overall["verdict"] != "undefined"]
     if defined.empty:
         return [*sentences, f"No head gives a verdict: {words.reasons(overall['note'])}."]
@@ -77,6 +92,22 @@ def _many(overall: pd.DataFrame) -> list[str]:
         for rows in (defined.nlargest(1, "win_rate"), defined.nsmallest(1, "win_rate"))
     )
     return [*sentences, f"Highest: {verdict(best)}", f"Lowest: {verdict(worst)}"]
+
+
+def claims(table: pd.DataFrame) -> list[str]:
+    """What heads do where the labels ask what their names claim, or the opposite."""
+    if "relation" not in table:
+        return []
+    found = []
+    for relation, asks in ((CLAIMED, "what their names claim"), (OPPOSED, "the opposite")):
+        rows = judged(table)
+        rows = rows[rows["relation"] == relation]
+        names = words.each(
+            rows.assign(reads=rows["verdict"].replace(READ)), "{head} ({win_rate:.2f}, {reads})"
+        )
+        if names:
+            found.append(f"The labels ask {asks} of {', '.join(names)}.")
+    return found or ["The labels ask something else than the name of any head claims."]
 
 
 def _can_be_chance(overall: pd.DataFrame) -> bool:
@@ -123,9 +154,11 @@ def published(table: pd.DataFrame, rule: pd.DataFrame) -> list[str]:
     """
     found = rule[["head", "subset", "accuracy", "p", "valid"]].rename(columns={"p": "rule_p"})
     merged = table.merge(found, on=["head", "subset"])
-    overall = merged[merged["subset"] == ALL]
+    overall = judged(merged)
+    if not (overall["subset"] == ALL).any():
+        overall = overall.assign(head=overall["head"] + " on " + overall["subset"])
     valid, missed = overall.loc[overall["valid"], "head"], overall[~overall["valid"]]
-    names = f": {', '.join(valid)}" if len(valid) else ""
+    names = f": {words.listed(list(valid), NAMED)}" if len(valid) else ""
     tracks = missed["verdict"].isin(["strong", "tracks"])
     few, unsure = missed["accuracy"] < STRONG, ~(missed["rule_p"] < 0.05)
     gaps, tracking = (
@@ -138,10 +171,11 @@ def published(table: pd.DataFrame, rule: pd.DataFrame) -> list[str]:
         f"for {gaps}, {tracking}": tracks & unsure & ~few,
         f"for too few wins and for {gaps}, {tracking}": tracks & few & unsure,
     }
+    of = "heads" if len(overall) == table["head"].nunique() else "heads on criteria"
     return [
-        f"By the published rule {len(valid)} of {len(overall)} heads are valid{names}.",
+        f"By the published rule {len(valid)} of {len(overall)} {of} are valid{names}.",
         *(
-            f"Rejected {why}: {', '.join(missed.loc[rows, 'head'])}."
+            f"Rejected {why}: {words.listed(list(missed.loc[rows, 'head']), NAMED)}."
             for why, rows in rejected.items()
             if rows.any()
         ),

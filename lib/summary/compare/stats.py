@@ -1,6 +1,6 @@
 """Models side by side: the one score of each, and pairs of models on the same comparisons.
 
-Only datasets that ask one question as a whole are compared on (``lib.summary.tables.whole``).
+Only datasets that ask one question as a whole are compared on (``lib.data.asks.whole``).
 ``paired`` and ``judged`` are the same on arrays, for a page and for its calibration.
 """
 
@@ -12,10 +12,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from lib.data.asks import whole
 from lib.stats import permutation, proportions
 from lib.stats.proportions import clustered
 from lib.stats.winrates import ALL, FINAL, GATED, HEAD, LONGER, POWER, SCORE
-from lib.summary.tables import NOT_RUN, OUTCOMES, Tables, together, whole
+from lib.summary.tables import NOT_RUN, OUTCOMES, Tables, together
 
 SCORES = ("model", "dataset", "rule", "heads", "n", "win_rate", "low", "high", "longer", "best")
 SCORES += ("best_rate", "best_low", "best_high", "note", "page")

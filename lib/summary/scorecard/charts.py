@@ -19,27 +19,43 @@ import pandas as pd
 from lib.charts import theme
 from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
 from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, spanned, written
-from lib.markup import Html, escape
+from lib.data.asks import whole
+from lib.data.concepts import CLAIMED, OPPOSED, OTHER
+from lib.markup import READ, Html, escape
 from lib.stats.winrates import ALL, LONGER
 from lib.summary.scorecard.stats import CELLS, LENGTHS
 from lib.summary.tables import NOT_RUN
 
-DRAWN = tuple(name for name in CELLS if name not in ("p", "length"))
+LATER = (
+    "relation",
+    "trained",
+    "part",
+    "lacks",
+    "counted",
+)  # columns that tables of before may lack
+DRAWN = tuple(name for name in CELLS if name not in ("p", "length", *LATER))
+OWN = "own criterion"  # what a dataset's column holds that asks a thing of its own by criterion
+OPPOSITE, TRAINED = "⇄", "†"  # marks of cells
 WHOLE = "whole datasets"  # the first choice of the menu
 CROWDED = 10  # columns above which a cell has its mark above its number in wide containers too
 FULL = 16  # columns above which a phone's cells have room for the mark alone
 ROW, TALL_ROW, NARROW_ROW, NAME = 30, 38, 56, 18  # px; a narrow row has its name above
 NO_HEAD = "baseline"  # in the column of verdicts, for a row that has none
+LINE = 36  # characters of each line below
+BREAK = "; "  # between the lines of a column's name
 SHORT = 18  # characters of a column's name
 TOLD = 40  # heads in the alternative text
 
 CAPTION = (
-    "Verdict of each head on each protocol, with its share of comparisons won: "
-    + ", ".join(f"{mark.glyph} {name}" for name, mark in theme.VERDICTS.items())
-    + ". Blue ranks first what the data set marks as better, vermilion what it marks as worse. "
-    "A data set in which each criterion varies a thing of its own has no column among whole "
-    "datasets; the menu shows its criteria. Point at a cell for its interval; click it for the "
-    "page. Each verdict is corrected within its own page."
+    "Share of comparisons won by each head on each protocol, with its verdict: "
+    + ", ".join(f"{mark.glyph} {READ.get(name, name)}" for name, mark in theme.VERDICTS.items())
+    + ". Filled or framed: the labels ask what the head's name claims. Without either: they ask "
+    f"something else, so to go against them is no fault; {OPPOSITE}: they ask the opposite, so to "
+    f"go against them is what the name says. {TRAINED}: trained on other prompts of this source. "
+    "Below a protocol's name stand the part that was audited and how much it is. Of a dataset in "
+    "which each criterion varies a thing of its own a head has the criterion that it claims; the "
+    "menu shows all. Point at a cell for its interval; click it for the page. Each verdict is "
+    "corrected within its own page."
 )
 BASELINE = (
     " Below the heads, the share that the longer response alone wins: a head that goes up and down "
@@ -65,6 +81,7 @@ def matrix(table: pd.DataFrame, longer: pd.DataFrame | None = None) -> Chart:
     require(table.reindex(range(1)) if table.empty else table, DRAWN, "verdicts")
     if table.empty:
         return nothing("No validity page was executed: there are no verdicts.", table, "matrix")
+    table = known(table)
     heads = list(dict.fromkeys(table["head"]))
     if longer is None or longer.empty:
         below = None
@@ -94,19 +111,38 @@ def _beside(rows: pd.DataFrame, below: pd.DataFrame | None) -> pd.DataFrame | No
     if below is None:
         return None
     keys = ["dataset", "subset"]
+    rows = rows[rows["part"] != OWN]  # each of those has a criterion of its own
     places = rows[[*keys, "page"]].drop_duplicates(keys)
     found = places.merge(below.drop(columns="page"), on=keys, how="left")
     always = {"head": LONGER, "verdict": NO_HEAD}
     return found.fillna({"n": 0, "note": NOT_RUN}).assign(**always)
 
 
+def known(table: pd.DataFrame) -> pd.DataFrame:
+    """The cells with every column, the heads first whose name claims what some labels ask."""
+    empty = dict.fromkeys(LATER, "") | {"trained": False}
+    table = table.assign(**{name: empty[name] for name in LATER if name not in table})
+    claims = table["relation"].eq(CLAIMED).groupby(table["head"]).transform("any")
+    return pd.concat([table[claims], table[~claims]], ignore_index=True)
+
+
+def front(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the first view: the criteria that heads claim, then whole datasets.
+
+    Of a targeted dataset each head has one cell, that of the criterion that it claims.
+    """
+    targeted = ~table["dataset"].map(whole).astype(bool) & table["relation"].eq(CLAIMED)
+    own = table[targeted].drop_duplicates(["head", "dataset"])
+    return pd.concat([own.assign(part=OWN), table[table["subset"] == ALL]], ignore_index=True)
+
+
 def _views(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """Choices of the menu: label, the column that goes across, rows."""
-    overall = table[table["subset"] == ALL]
+    overall = front(table)
     views = [(WHOLE, "dataset", overall)] if len(overall) else []
     for dataset, rows in table.groupby("dataset", sort=False):
         if rows["subset"].nunique() > 1 or not (rows["subset"] == ALL).any():
-            views.append((f"{dataset} by subset", "subset", rows))
+            views.append((f"{dataset} by subset", "subset", rows.assign(part="", counted="")))
     return views
 
 
@@ -121,6 +157,7 @@ def _cells(
         rows = pd.concat([rows, below], ignore_index=True)
     short = dict(zip(across, _short(across), strict=True))
     glyphs = {name: mark.glyph for name, mark in theme.VERDICTS.items()} | {NOT_RUN: "–"}
+    lines = {name: _lines(own) for name, own in rows.groupby(column, sort=False)}
     way = np.select([rows["win_rate"] > 0.5, rows["win_rate"] < 0.5], ["↑", "↓"], "–")
     return pd.DataFrame(
         {
@@ -129,10 +166,17 @@ def _cells(
             "name": rows["head"].map(plain),
             "across": rows[column].map(lambda text: plain(text, LONG)),
             "short": rows[column].map(lambda text: plain(short[text], SHORT)),
+            "lines": rows[column].map(lines),
+            "relation": rows["relation"].fillna(""),
+            "mark": np.where(rows["trained"].fillna(False).astype(bool), TRAINED, ""),
+            "lacks": rows["lacks"].fillna("").map(plain),
             "protocol": rows["dataset"].map(plain),
             "subset": rows["subset"].map(plain),
             "verdict": rows["verdict"],
-            "glyph": rows["verdict"].map(glyphs).fillna(pd.Series(way, rows.index)),
+            "glyph": rows["verdict"]
+            .map(glyphs)
+            .fillna(pd.Series(way, rows.index))
+            .mask(rows["relation"] == OPPOSED, OPPOSITE),
             "n": rows["n"].astype(int),
             "rate": rows["win_rate"].round(5),
             "low": rows["low"].round(5),
@@ -145,6 +189,18 @@ def _cells(
     )
 
 
+def _lines(own: pd.DataFrame) -> str:
+    """What stands below a column's name: the part, and how much it is."""
+    first = own.iloc[0]
+    counted = first["counted"]
+    if first["part"] == OWN or not counted:
+        n, prompts = (int(own[name].max()) for name in ("n", "prompts"))
+        each = " each" if first["part"] == OWN else ""
+        counted = f"{n:,} comparisons{each}" + (f", {prompts:,} prompts" if prompts < n else "")
+    pieces = [plain(piece, LINE) for piece in [*first["part"].split("; "), counted] if piece]
+    return BREAK.join(pieces)
+
+
 def _short(names: list[str]) -> list[str]:
     """The last part of each name where that tells it from the others."""
     last = [name.rsplit("/", 1)[-1] for name in names]
@@ -152,19 +208,24 @@ def _short(names: list[str]) -> list[str]:
 
 
 _TEXTS = {
-    "number": "!isValid(datum.rate) ? '' : datum.rate >= 0.995 ? '1' : "
-    "slice(format(datum.rate, '.2f'), 1)",
+    "number": "!isValid(datum.rate) ? '' : (datum.rate >= 0.995 ? '1' : "
+    "slice(format(datum.rate, '.2f'), 1)) + (datum.mark || '')",
     "precise": written("rate", ".3f"),
     "interval": spanned(".3f"),
     "p_text": "!isValid(datum.p) ? '–' : datum.p < 0.001 ? 'below 0.001' : format(datum.p, '.3f')",
     "mde_text": written("mde", ".3f", before="±"),
     "n_text": "format(datum.n, ',')",
     "note_text": "datum.note || '–'",
+    "relation_text": "datum.relation || '–'",
+    "trained_text": "datum.mark ? 'yes' : 'no'",
+    "lacks_text": "datum.lacks || 'nothing'",
+    "verdict_text": f"datum.verdict === 'inverted' ? '{READ['inverted']}' : datum.verdict",
     "link": "datum.page ? root + datum.page : ''",
 }
 _HEADS, _OTHER = f"datum.verdict !== '{NO_HEAD}'", f"datum.verdict === '{NO_HEAD}'"
 _SOLID = [name for name, mark in theme.VERDICTS.items() if not mark.hollow and name != "undefined"]
-_IS_SOLID = f"indexof({_SOLID}, datum.verdict) >= 0"
+_MUTED = f"indexof({[OTHER, OPPOSED]}, datum.relation) >= 0"
+_IS_SOLID = f"(indexof({_SOLID}, datum.verdict) >= 0 && !({_MUTED}))"
 
 
 def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevelMixin:
@@ -173,10 +234,13 @@ def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevel
     more = (heads + 1, APART) if below else (heads, 0)
     stacked = columns > CROWDED
     row = TALL_ROW if stacked else ROW
-    longest, shortest = drawn["across"].map(len).max(), drawn["short"].map(len).max()
-    wide_top, narrow_top = int(18 + 4.4 * longest), int(14 + 6.8 * shortest)
+    roomy = columns <= CROWDED
+    under = drawn["lines"].str.split(BREAK).explode().map(len).max() if roomy else 0
+    longest, shortest = (max(under, drawn[name].map(len).max()) for name in ("across", "short"))
+    upright = 14 + 6.2 * np.array([longest, shortest])
+    wide_top, narrow_top = int(upright[0] if roomy else 18 + 4.4 * longest), int(upright[1])
     gutter = int(min(230, max(90, 7.2 * drawn["name"].map(len).max() + 14)))
-    right = int(min(120, 4.6 * longest))
+    right = 0 if roomy else int(min(120, 4.6 * longest))
     x = alt.X(
         "column:O",
         axis=None,
@@ -206,7 +270,7 @@ def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevel
         *_colours(x),
         _words(x, columns, stacked),
         head_names(gutter, _HEADS),
-        column_names(x, wide_top, narrow_top, short=True),
+        column_names(x, wide_top, narrow_top, short=True, below=BREAK if roomy else ""),
         _touch(x, _HEADS, "touch_heads", _TOLD),
     ]
     if below:
@@ -229,8 +293,13 @@ def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevel
 
 
 def _colours(x) -> list[alt.Chart]:
-    """Cells: filled by what was found, outlined where nothing was, empty where nothing ran."""
-    known = alt.Chart().transform_filter(f"datum.verdict !== '{NOT_RUN}' && {_HEADS}")
+    """Cells: filled by what was found, outlined where nothing was.
+
+    Empty where nothing ran, and where labels don't ask what the head claims.
+    """
+    known = alt.Chart().transform_filter(
+        f"datum.verdict !== '{NOT_RUN}' && {_HEADS} && !({_MUTED})"
+    )
     fill = alt.Scale(
         domain=list(theme.VERDICTS),
         range=[theme.ink(name if name in _SOLID else "band") for name in theme.VERDICTS],
@@ -254,10 +323,16 @@ def _words(x, columns: int, stacked: bool) -> alt.Chart:
             y=MIDDLE,
             text="words:N",
             fill=alt.condition(
-                _IS_SOLID, alt.value(theme.ink("background")), alt.value(theme.ink("text"))
+                _IS_SOLID,
+                alt.value(theme.ink("background")),
+                alt.value(alt.ExprRef(f"{_MUTED} ? {_ink('muted')} : {_ink('text')}")),
             ),
         )
     )
+
+
+def _ink(role: str) -> str:
+    return f"({theme.ink(role).to_dict()['expr']})"
 
 
 def _touch(x, only: str, name: str, told: list[alt.Tooltip]) -> alt.Chart:
@@ -275,10 +350,13 @@ _TOLD = [
     alt.Tooltip("name:N", title="head"),
     alt.Tooltip("protocol:N"),
     alt.Tooltip("subset:N"),
-    alt.Tooltip("verdict:N"),
+    alt.Tooltip("relation_text:N", title="head's name"),
+    alt.Tooltip("verdict_text:N", title="verdict"),
     alt.Tooltip("precise:N", title="win rate"),
     alt.Tooltip("interval:N"),
     alt.Tooltip("n_text:N", title="comparisons"),
+    alt.Tooltip("trained_text:N", title="trained on this source"),
+    alt.Tooltip("lacks_text:N", title="audited without"),
     alt.Tooltip("p_text:N", title="adjusted p"),
     alt.Tooltip("mde_text:N", title="detectable"),
     alt.Tooltip("note_text:N", title="note"),
@@ -297,11 +375,22 @@ _TOLD_OF_OTHERS = [
 def _in_words(table: pd.DataFrame, heads: list[str], below: pd.DataFrame | None = None) -> str:
     overall = table[table["subset"] == ALL]
     told = []
+    rows = front(table)
+    rows = rows.assign(about=rows["relation"].where(rows["relation"] != CLAIMED, ""))
     for head in heads[:TOLD]:
-        own = overall[overall["head"] == head]
-        places = own.groupby("verdict", sort=False)["dataset"].agg(list)
-        ordered = [name for name in (*theme.VERDICTS, NOT_RUN) if name in places]
-        says = [f"{name} on {', '.join(map(plain, places[name]))}" for name in ordered]
+        own = rows[rows["head"] == head]
+        places = own.groupby(["about", "verdict"])["dataset"].agg(list)
+        ordered = [
+            (about, name)
+            for about in ("", OPPOSED, OTHER)
+            for name in (*theme.VERDICTS, NOT_RUN)
+            if (about, name) in places
+        ]
+        says = [
+            f"{READ.get(name, name)} on {', '.join(map(plain, places[about, name]))}"
+            + (f" ({about})" if about else "")
+            for about, name in ordered
+        ]
         if says:
             told.append(f"{plain(head)}: {'; '.join(says)}")
     if len(heads) > TOLD:
@@ -332,15 +421,16 @@ def listing(table: pd.DataFrame, folder: str = "", longer: pd.DataFrame | None =
     longer
         As ``lib.summary.longer`` returns it: the table's foot.
     """
-    overall = table[table["subset"] == ALL]
+    overall = front(known(table))
     if overall.empty:
         return Html("<p>No dataset was judged as a whole.</p>")
     datasets = list(dict.fromkeys(overall["dataset"]))
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("head", *datasets))
+    titles = [_title(rows) for _, rows in overall.groupby("dataset", sort=False)]
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("head", *titles))
     rows = []
     for name, own in overall.groupby("head", sort=False):
         cells = {row.dataset: _linked(row, folder) for row in own.itertuples()}
-        row = "".join(f"<td>{cells[dataset]}</td>" for dataset in datasets)
+        row = "".join(f"<td>{cells.get(dataset, '–')}</td>" for dataset in datasets)
         rows.append(f'<tr><th scope="row"><bdi>{escape(name)}</bdi></th>{row}</tr>')
     return Html(
         "<details><summary>The same as a table with links</summary>"
@@ -348,6 +438,14 @@ def listing(table: pd.DataFrame, folder: str = "", longer: pd.DataFrame | None =
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
         f"{_foot(longer, datasets, folder)}</table></div></details>"
     )
+
+
+def _title(rows: pd.DataFrame) -> str:
+    """A dataset's name, which part of it was audited, how much that is, what it lacks."""
+    first = rows.iloc[0]
+    lacks = f"{BREAK}lacks {first['lacks']}" if first["lacks"] else ""
+    under = f"{_lines(rows)}{lacks}"
+    return f"{escape(first['dataset'])}<br><small>{escape(under)}</small>"
 
 
 def _foot(longer: pd.DataFrame | None, datasets: list[str], folder: str) -> str:
@@ -365,10 +463,13 @@ def _linked(row, folder: str) -> str:
     chip = number or "–"
     if hasattr(row, "verdict"):
         verdict = escape(row.verdict)
+        muted = " muted" if row.relation in (OTHER, OPPOSED) else ""
         chip = (
-            f'{number}<span class="verdict verdict-{verdict.replace(" ", "-")}" '
-            f'style="margin-left: 0.4em">{verdict}</span>'  # a space would be underlined
-        )
+            f"{number}{TRAINED if row.trained else ''}"
+            f'<span class="verdict verdict-{verdict.replace(" ", "-")}{muted}" '
+            f'style="margin-left: 0.4em">{escape(READ.get(row.verdict, row.verdict))}</span>'
+        )  # a space would be underlined
+        chip += f"<br><small>{escape(row.relation)}</small>" if muted else ""
     if not row.page:
         return chip
     page = escape(row.page)

@@ -7,14 +7,18 @@ import pandas as pd
 
 from lib.analyses.disentanglement.stats import THRESHOLD, beyond
 from lib.analyses.labels.stats import DOUBTED, NOT_CONTRADICTED, NOT_TESTED, WRONG
+from lib.data import concepts
+from lib.data.asks import whole
+from lib.data.concepts import CLAIMED
 from lib.errors import DataError
 from lib.stats import permutation
 from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, VERDICTS, distinct
-from lib.summary.tables import NOT_RUN, Tables, together, whole
+from lib.summary.tables import NOT_RUN, Tables, together
 
 WITHIN = "within"  # correlations of choices, as the disentanglement page names them
 CELLS = ("head", "dataset", "subset", "n", "prompts", "win_rate", "low", "high", "p", "p_adjusted")
-CELLS += ("mde", "verdict", "note", "page", "length")
+CELLS += ("mde", "verdict", "note", "page", "length", "relation", "trained", "part", "counted")
+CELLS += ("lacks",)
 SIDES = ("head", "protocol", "win_rate", "low", "high", "p")
 LENGTHS = ("dataset", "subset", "n", "win_rate", "low", "high", "note", "page")
 PAIRS = ("dataset", "head", "other", "r", "low", "high", "page")
@@ -33,8 +37,11 @@ def matrix(tables: Tables) -> pd.DataFrame:
         One row a head, dataset and subset, ``"all"`` first; only the subsets of a dataset that
         asks no one question as a whole: ``head``, ``dataset``, ``subset``,
         ``n`` (comparisons), ``prompts``, ``win_rate``, ``low``, ``high``, ``p``, ``p_adjusted``,
-        ``mde``, ``verdict``, ``note`` and ``length`` as ``lib.stats.validity`` gave them, and
-        ``page`` (its address from the site's root; empty when there is none). A head that a
+        ``mde``, ``verdict``, ``note``, ``length`` and ``relation`` as ``lib.stats.validity`` gave
+        them, ``page`` (its address from the site's root; empty when there is none), ``trained``
+        (was the head trained on labels of this source?), and of the dataset ``part`` (which part
+        of it these comparisons are; empty for all), ``lacks`` (which parts the source lacks) and
+        ``counted`` (comparisons, prompts, items). A head that a
         whole dataset's table lacks, and every head on one whose table isn't there, has one row
         there with ``verdict`` ``"not run"``. No rows when no validity page was executed.
     """
@@ -57,9 +64,42 @@ def matrix(tables: Tables) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame(columns=list(CELLS))
     rows = pd.concat(parts, ignore_index=True).reindex(columns=list(CELLS))
-    rows[["length", "note"]] = rows[["length", "note"]].astype(object).fillna("")
+    of = {dataset: _sample(tables, dataset) for dataset in rows["dataset"].unique()}
+    for column in ("part", "lacks", "counted"):
+        rows[column] = rows["dataset"].map({name: known[column] for name, known in of.items()})
+    trained = {dataset: tables.trained(dataset) for dataset in of}
+    pairs = zip(rows["head"], rows["dataset"], strict=True)
+    rows["trained"] = [head in trained[dataset] for head, dataset in pairs]
+    words = ["length", "note", "relation"]
+    rows[words] = rows[words].astype(object).fillna("")
     numbers = ["win_rate", "low", "high", "p", "p_adjusted", "mde"]
     return rows.astype(dict.fromkeys(numbers, float))
+
+
+def _sample(tables: Tables, dataset: str) -> dict[str, str]:
+    """Which part of a dataset was audited and how much that is; empty where no page tells."""
+    table = tables.read("sample", dataset)
+    if table is None or table.empty:
+        return dict.fromkeys(("part", "lacks", "counted"), "")
+    row = table.iloc[0]
+    counted = [f"{row['comparisons']:,} comparisons"]
+    if row["compared"] < row["items"]:
+        counted.append(f"{row['compared']:,} of {row['items']:,} items")
+    elif row["prompts"] != row["comparisons"]:
+        counted.append(f"{row['prompts']:,} prompts")
+    return {"part": row["part"], "lacks": row["lacks"], "counted": ", ".join(counted)}
+
+
+def claimed(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells whose labels ask what the head's name claims, none of them twice.
+
+    Where all of a dataset asks it that is one cell; elsewhere each of its subsets that do.
+    """
+    own = cells[cells["relation"] == CLAIMED]
+    overall = own["subset"] == ALL
+    judged = set(zip(own.loc[overall, "head"], own.loc[overall, "dataset"], strict=True))
+    repeats = [pair in judged for pair in zip(own["head"], own["dataset"], strict=True)]
+    return own[overall | ~np.asarray(repeats, dtype=bool)]
 
 
 def longer(tables: Tables) -> pd.DataFrame:
@@ -173,7 +213,9 @@ def scorecard(tables: Tables) -> pd.DataFrame:
         ``best`` and ``worst`` (the datasets of its highest and lowest win rate) with
         ``best_rate``, ``best_low``, ``best_high``, ``best_longer`` (what the longer response
         alone wins there) and the same of ``worst``; ``from_length`` (how far its win rate lies
-        from that of the longer response, the mean over these datasets); ``label``
+        from that of the longer response, the mean over these datasets); ``asked`` (cells whose
+        labels ask what its name claims, ``claimed``), of which it ``goes_with`` and
+        ``goes_against`` so many beyond chance; ``label``
         (the gravest verdict on its name of any labels page: ``wrong``, ``doubted``, ``not
         contradicted``, ``not tested``) with ``label_why``, ``own`` (win rate on the claimed
         criterion), ``own_low``, ``own_high`` and ``label_on`` (the dataset); ``partners`` (heads
@@ -199,12 +241,13 @@ def scorecard(tables: Tables) -> pd.DataFrame:
     labels, partners, readout = _labels(tables), _partners(tables), _readout(tables)
     length = longer(tables)
     length = length[length["subset"] == ALL].set_index("dataset")["win_rate"]
-    rows = []
+    rows, asked = [], claimed(cells)
     for head in heads:
         own = cells[(cells["head"] == head) & (cells["subset"] == ALL)]
         rows.append(
             {"head": head, "claims": claims.get(head, NOT_RUN)}
             | _verdicts(own, length)
+            | _asked(asked[asked["head"] == head])
             | labels.get(head, _label(labels))
             | {"partners": _told(partners, head, "none")}
             | {"readout": _told(readout, head, "none")}
@@ -230,6 +273,13 @@ def _verdicts(own: pd.DataFrame, length: pd.Series) -> dict:
     return row | {"from_length": away.abs().mean()}
 
 
+def _asked(own: pd.DataFrame) -> dict[str, int]:
+    """How often a head is asked what its name claims, and how often it goes which way."""
+    ways = {"goes_with": ("strong", "tracks"), "goes_against": ("inverted",)}
+    counts = {way: int(own["verdict"].isin(verdicts).sum()) for way, verdicts in ways.items()}
+    return {"asked": len(own)} | counts
+
+
 def _claims(tables: Tables) -> dict[str, str]:
     """What each head claims, by the labels pages or the model's own."""
     parts = [table[["head", "claims"]] for _, table in tables.each("labels")]
@@ -239,7 +289,7 @@ def _claims(tables: Tables) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in parts:
         for head, concept in part.itertuples(index=False, name=None):
-            found.setdefault(head, concept or NO_CONCEPT)
+            found.setdefault(head, concept or concepts.of_head(head) or NO_CONCEPT)
     return found
 
 

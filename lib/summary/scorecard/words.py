@@ -10,8 +10,16 @@ from lib import words
 from lib.analyses.disentanglement.stats import THRESHOLD
 from lib.analyses.protocols import words as protocols
 from lib.analyses.protocols.stats import changing
+from lib.data.concepts import OPPOSED, OTHER, RELATIONS
 from lib.stats.winrates import ALL, CHANCE, STRONG, VERDICTS
-from lib.summary.scorecard.stats import DOUBTED, NO_CONCEPT, NOT_TESTED, WRONG, compared
+from lib.summary.scorecard.stats import (
+    DOUBTED,
+    NO_CONCEPT,
+    NOT_TESTED,
+    WRONG,
+    claimed,
+    compared,
+)
 from lib.summary.tables import NOT_RUN
 from lib.words.longer import extremes
 from lib.words.longer import verdicts as owed_to_length
@@ -49,8 +57,43 @@ def _verdicts(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
     who = f"{len(card)} heads on {number} give {words.count(len(overall), 'verdict')}"
     if len(card) == 1:
         who = f"The model's one head, {card['head'].iloc[0]}, on {number}"
-    counts = f"{who}: {words.tally(overall['verdict'], VERDICTS)}."
-    return [" ".join([counts, *owed_to_length(overall)])]
+    if not overall["relation"].isin(RELATIONS).any():
+        counts = f"{who}: {words.tally(overall['verdict'], VERDICTS)}."
+        return [" ".join([counts, *owed_to_length(overall)])]
+    own = claimed(matrix)
+    sentences = [f"None of {words.count(len(card), 'head')} is asked what its name claims."]
+    if len(own):
+        asked = own["head"].nunique()
+        sentences = [
+            f"{asked} of {words.count(len(card), 'head')} {'is' if asked == 1 else 'are'} asked "
+            f"what {'its name claims' if asked == 1 else 'their names claim'}, in "
+            f"{words.count(len(own), 'cell')}: {words.tally(own['verdict'], VERDICTS)}.",
+            *owed_to_length(own),
+        ]
+    other = overall[overall["relation"] == OTHER]
+    if len(other):
+        sentences.append(
+            f"{words.count(len(other), 'further cell')} of whole protocols ask something else: "
+            f"{words.tally(other['verdict'], VERDICTS)}; to go against such labels is no fault."
+        )
+    return [" ".join(sentences), *_opposed(overall)]
+
+
+def _opposed(overall: pd.DataFrame) -> list[str]:
+    """Heads whose names claim the opposite of what a protocol asks."""
+    against = overall["verdict"].map(
+        {
+            "inverted": "goes against these labels, as its name says",
+            "tracks": "goes with these labels, against its name",
+            "strong": "goes with these labels, against its name",
+        }
+    )
+    rows = overall.assign(does=against.fillna("is not shown to go either way"))
+    return words.each(
+        rows[rows["relation"] == OPPOSED],
+        "The name of {head} claims the opposite of what {dataset} asks; it {does} "
+        "({win_rate:.3f} [{low:.3f}, {high:.3f}]).",
+    )
 
 
 def _judged(matrix: pd.DataFrame) -> pd.DataFrame:
@@ -222,7 +265,7 @@ def _both(matrix: pd.DataFrame, several: int) -> list[str]:
 def _in_short(card: pd.DataFrame, matrix: pd.DataFrame) -> str:
     if matrix.empty:
         return "No validity page was executed."
-    return " ".join(_verdicts(card, matrix)) or (
+    return " ".join(_verdicts(card, matrix)[:1]) or (
         "No dataset that asks one question as a whole was judged, only criteria one by one."
     )
 
@@ -234,11 +277,13 @@ def legend() -> pd.DataFrame:
         "strong": f"as tracks, and the whole interval of its win rate lies above {STRONG:g}",
         "tracks": "ranks first what the data set marks as better, more often than not, beyond "
         "chance; it may do so by length alone, which its sentence then says",
-        "inverted": "prefers what it marks as worse, beyond chance",
+        "inverted": "prefers what it marks as worse, beyond chance: where the labels ask what the "
+        "head's name claims it does the opposite of its name; elsewhere that is no fault",
         "chance": f"its whole interval lies within {low:g} to {high:g}, and its test would have "
         f"found {high - 0.5:.2f} from one half",
         "inconclusive": "none of these can be said with the data at hand",
-        "undefined": "gives no numbers, or nothing but ties",
+        "undefined": "gives no numbers, or nothing but ties; or a mean over criteria, which answers "
+        "no question",
     }
     return pd.DataFrame({"verdict": list(meanings), "meaning": list(meanings.values())})
 

@@ -91,7 +91,7 @@ def test_a_page_of_many_heads_counts_those_that_may_be_length():
         table, stats.baselines(make_run(np.ones((4, 7)))), make_run(np.ones((4, 7)))
     )
     assert told[1] == (
-        "Of the 7 that track or are inverted, 3 choose as the longer or the shorter response does "
-        "on 95% or more."
+        "Of the 7 that go with the labels or against them, 3 choose as the longer or the shorter "
+        "response does on 95% or more."
     )
     assert beside.verdicts(table[table["head"] == "head_4"]) == []

@@ -63,7 +63,7 @@ def test_rates_carry_both_names_where_they_differ(figures):
     assert {"readability → is_safe", "depth → prometheus-score", "helpsteer-coherence"} <= set(
         shown
     )
-    assert "hh-rlhf" in chart.caption and "inverted" in shown
+    assert "hh-rlhf" in chart.caption and "against these labels" in shown
 
 
 def test_shares_are_drawn_with_their_heads(figures):

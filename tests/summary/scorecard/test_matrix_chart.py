@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from lib.charts import theme
+from lib.data.concepts import CLAIMED, OPPOSED, OTHER
 from lib.errors import DataError
 from lib.summary.scorecard import charts
 
@@ -87,8 +88,9 @@ def test_a_cell_shows_its_mark_and_number_on_its_verdicts_colour(dark):
 
 def test_a_phone_gets_short_names_and_marks_above_numbers():
     wide, narrow = (words(charts.matrix(TWO).svg(width=width)) for width in (720, 360))
-    assert "hh-rlhf/helpful-base" in wide
-    assert "helpful-base" in narrow and "hh-rlhf/helpful-base" not in narrow
+    assert any(word.startswith("hh-rlhf/helpful-base") for word in wide)
+    assert any(word.startswith("helpful-base") for word in narrow)
+    assert not any(word.startswith("hh-rlhf") for word in narrow)
     assert {"▲.71", "▼.34"} <= set(narrow), "two lines of one text"
 
 
@@ -147,10 +149,65 @@ def test_a_cell_leads_to_its_page_from_the_sites_root():
 
 def test_words_say_what_the_picture_shows():
     assert charts.matrix(TWO).alternative == (
-        "Verdicts of 2 heads on 2 protocols. a: strong on hh-rlhf/helpful-base; inverted on "
-        "xstest. b: chance on hh-rlhf/helpful-base; not run on xstest. The scorecard has the same "
+        "Verdicts of 2 heads on 2 protocols. a: strong on hh-rlhf/helpful-base; against "
+        "these labels on xstest. b: chance on hh-rlhf/helpful-base; not run on xstest. The scorecard has the same "
         "as a table with links."
     )
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_only_labels_that_ask_what_a_name_claims_colour_a_cell(dark):
+    """The same verdict on labels that ask something else, or the opposite, has no colour."""
+    mark = theme.VERDICTS["inverted"]
+    for relation, coloured in ((CLAIMED, True), (OTHER, False), (OPPOSED, False)):
+        table = cells(("refusal", "xstest", 0.0, "inverted")).assign(relation=relation)
+        svg = charts.matrix(table).svg(dark=dark)
+        assert ((mark.dark if dark else mark.light) in colours(svg)) == coloured
+        shown = f"{charts.OPPOSITE} .00" if relation == OPPOSED else "▼ .00"
+        assert shown in words(svg)
+
+
+def test_the_heads_whose_names_are_asked_come_first_with_their_own_criteria():
+    table = pd.concat(
+        [
+            cells(("x", "xstest", 0.1, "inverted"), ("verbosity", "xstest", 0.5, "chance")).assign(
+                relation=OTHER
+            ),
+            *(
+                cells((head, "stimuli/controlled", rate, "strong", subset)).assign(
+                    relation=CLAIMED if head == subset else OTHER
+                )
+                for head, rate in (("x", 0.9), ("verbosity", 0.8))
+                for subset in ("verbosity", "safety")
+            ),
+        ]
+    )
+    found = drawn(charts.matrix(table))
+    first = found[found["part"] == 0]
+    own = first[first["protocol"] == "stimuli/controlled"]
+    assert own[["name", "subset", "rate", "row"]].values.tolist() == [
+        ["verbosity", "verbosity", 0.8, 0]
+    ]
+    assert set(own["lines"]) == {f"{charts.OWN}; 1,234 comparisons each, 1,200 prompts"}
+    listed = str(charts.listing(table).html)
+    assert listed.index("verbosity</bdi>") < listed.index("x</bdi>")
+    assert charts.OWN in listed and "muted" in listed
+
+
+def test_a_label_carries_the_part_and_a_cell_its_training():
+    table = cells(("a", "reward-bench-2", 0.94, "strong")).assign(
+        relation=CLAIMED,
+        trained=True,
+        part="Safety only",
+        lacks="Math, Ties",
+        counted="288 comparisons, 96 prompts",
+    )
+    found = words(charts.matrix(table).svg())
+    assert "reward-bench-2Safety only288 comparisons, 96 prompts" in found
+    assert f"▲ .94{charts.TRAINED}" in found
+    listed = str(charts.listing(table).html)
+    assert "Safety only; 288 comparisons, 96 prompts; lacks Math, Ties" in listed
+    assert f".94{charts.TRAINED}".removeprefix(".") in listed
 
 
 def test_a_model_that_was_never_audited_has_a_figure_that_says_so():

@@ -14,9 +14,11 @@ from lib.analyses.gating import worlds
 from lib.analyses.labels import stats as label_stats
 from lib.analyses.labels import words
 from lib.analyses.labels import worlds as labels
+from lib.data.concepts import CLAIMED, OPPOSED, OTHER
 from lib.errors import DataError
 from lib.planted.worlds import validity_world
 from lib.summary.scorecard import words as card_findings
+from lib.summary.scorecard.stats import claimed
 
 
 def rates(verdicts: dict[str, tuple[float, str]], subset: str = "all") -> pd.DataFrame:
@@ -126,6 +128,32 @@ def test_without_validity_pages_the_matrix_has_no_rows(keep):
     card = summary.scorecard(left).iloc[0]
     assert card["best"] == card["worst"] == "not run"
     assert card["protocols"] == card["strong"] == 0
+
+
+def test_a_head_is_asked_what_it_claims_once_a_dataset(keep):
+    """By the whole where all of it asks that, else by each part; a mean over criteria is none."""
+    rows = {"a": (0.2, "inverted")}
+    asks = [("all", OTHER), ("refuse", CLAIMED), ("respond", OPPOSED)]
+    keep("m", "rm-bench", validity=pd.concat([rates(rows, s).assign(relation=r) for s, r in asks]))
+    asks = [("all", CLAIMED), ("refuse", CLAIMED)]
+    keep("m", "xstest", validity=pd.concat([rates(rows, s).assign(relation=r) for s, r in asks]))
+    card = pd.DataFrame({"head": ["a"], "trained_on": ["llmbar and xstest"]})
+    sample = pd.DataFrame([{"items": 94, "compared": 35, "comparisons": 35, "prompts": 35}]).assign(
+        part="respond only", lacks="refuse"
+    )
+    keep("m", "xstest", sample=sample)
+    left = summary.tables(keep("m", card_scores=card), "m")
+    cells = summary.matrix(left)
+    own = claimed(cells)[["dataset", "subset"]].values.tolist()
+    assert own == [["rm-bench", "refuse"], ["xstest", "all"]]
+    row = summary.scorecard(left).iloc[0]
+    assert row[["asked", "goes_with", "goes_against"]].tolist() == [2, 0, 2]
+    whole = cells[cells["subset"] == "all"].set_index("dataset")
+    assert whole["trained"].to_dict() == {"rm-bench": False, "xstest": True}
+    assert whole.loc["xstest", ["part", "lacks", "counted"]].tolist() == [
+        *("respond only", "refuse", "35 comparisons, 35 of 94 items")
+    ]
+    assert whole.loc["rm-bench", "counted"] == ""
 
 
 # ---- A row a head ----

@@ -1,0 +1,96 @@
+"""What the labels of each dataset ask: the one declaration that every page reads.
+
+``of``      what a dataset's labels ask, and of which kind its comparisons are
+``kind``    holistic (whole responses chosen), structured (a benchmark's), targeted (one thing
+            varies)
+``whole``   do all of its comparisons ask one question?
+``parts``   what a run holds of a dataset and what it lacks, as a label shows it
+
+A dataset in which each criterion varies a thing of its own is targeted: nobody chose between its
+responses as wholes, so a mean over its criteria answers no question, and none is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+KINDS = ("holistic", "structured", "targeted", "")
+NAMED = 2  # lacking subsets that a label names; of more it has the number
+MAIN = 0.9  # share of comparisons from which on one subset speaks for the others
+
+
+class Asks(NamedTuple):
+    """The kind of a dataset's comparisons, and what its labels ask."""
+
+    kind: str
+    question: str
+
+
+# The first name that fits holds: the full one, then the family's.
+DECLARED: Mapping[str, Asks] = {
+    "hh-rlhf/harmless-base": Asks("holistic", "which dialogue people found less harmful"),
+    "hh-rlhf/helpful-base": Asks("holistic", "which dialogue people found more helpful"),
+    "hh-rlhf": Asks("holistic", "which dialogue people chose"),
+    "stimuli/holistic": Asks("holistic", "which response is better in several ways at once"),
+    "stimuli/controlled": Asks("targeted", "which response has more of the criterion"),
+    "stimuli/probes": Asks("targeted", "which response has more of the criterion"),
+    "ultrafeedback": Asks("holistic", "which response a model rated higher"),
+    "beavertails": Asks("holistic", "which response people judged safe"),
+    "reward-bench": Asks("structured", "which response the benchmark marks as better"),
+    "reward-bench-2": Asks("structured", "which response the benchmark marks as right"),
+    "rm-bench": Asks("structured", "which response is right, whatever its style"),
+    "llmbar": Asks("structured", "which response follows the instruction"),
+    "xstest": Asks("structured", "does a safe prompt get an answer, an unsafe one a refusal"),
+    "helpsteer2": Asks("targeted", "which response people rated higher on the criterion"),
+}
+
+
+def of(dataset: str) -> Asks:
+    """What a dataset's labels ask; both fields empty for one that is not declared."""
+    return DECLARED.get(dataset) or DECLARED.get(dataset.split("/")[0]) or Asks("", "")
+
+
+def kind(dataset: str) -> str:
+    """``holistic``, ``structured`` or ``targeted``; empty for a dataset not declared."""
+    return of(dataset).kind
+
+
+def whole(dataset: str) -> bool:
+    """Does a dataset ask one question with all of its comparisons?
+
+    Not where it is declared targeted: there the criteria are judged one by one, and their mean is
+    no verdict.
+    """
+    return kind(dataset) != "targeted"
+
+
+def parts(sizes: Mapping[str, int], lacks: Sequence[str]) -> str:
+    """Which part of a dataset its comparisons are: a label's second line.
+
+    Parameters
+    ----------
+    sizes
+        Comparisons of each subset that is there.
+    lacks
+        Subsets that the source lacks.
+
+    Returns
+    -------
+    str
+        ``Safety only``, ``without code, math`` or ``without 3 parts`` where subsets are lacking,
+        and ``34 of 35 should-respond`` where one of several holds nine tenths or more; empty
+        for all of a dataset. Several pieces are joined by ``"; "``.
+    """
+    found = {name: size for name, size in sizes.items() if size}
+    told = []
+    if lacks and len(found) == 1:
+        told.append(f"{next(iter(found))} only")
+    elif lacks:
+        told.append(f"without {', '.join(lacks) if len(lacks) <= NAMED else f'{len(lacks)} parts'}")
+    total = sum(found.values())
+    if len(found) > 1:
+        main = max(found, key=found.get)
+        if found[main] >= MAIN * total:
+            told.append(f"{found[main]} of {total} {main}")
+    return "; ".join(told)
