@@ -73,7 +73,8 @@ def _verdicts(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
     other = overall[overall["relation"] == OTHER]
     if len(other):
         sentences.append(
-            f"{words.count(len(other), 'further cell')} of whole protocols ask something else: "
+            f"{words.count(len(other), 'further cell')} of whole protocols "
+            f"{'asks' if len(other) == 1 else 'ask'} something else: "
             f"{words.tally(other['verdict'], VERDICTS)}; to go against such labels is no fault."
         )
     return [" ".join(sentences), *_opposed(overall)]
@@ -282,8 +283,8 @@ def legend() -> pd.DataFrame:
         "chance": f"its whole interval lies within {low:g} to {high:g}, and its test would have "
         f"found {high - 0.5:.2f} from one half",
         "inconclusive": "none of these can be said with the data at hand",
-        "undefined": "gives no numbers, or nothing but ties; or a mean over criteria, which answers "
-        "no question",
+        "undefined": "gives no numbers, or nothing but ties; or a mean over criteria, which "
+        "answers no question",
     }
     return pd.DataFrame({"verdict": list(meanings), "meaning": list(meanings.values())})
 

@@ -189,7 +189,7 @@ def test_the_heads_whose_names_are_asked_come_first_with_their_own_criteria():
         ["verbosity", "verbosity", 0.8, 0]
     ]
     assert set(own["lines"]) == {f"{charts.OWN}; 1,234 comparisons each, 1,200 prompts"}
-    listed = str(charts.listing(table).html)
+    listed = str(charts.listing(table)._repr_html_())
     assert listed.index("verbosity</bdi>") < listed.index("x</bdi>")
     assert charts.OWN in listed and "muted" in listed
 
@@ -205,7 +205,7 @@ def test_a_label_carries_the_part_and_a_cell_its_training():
     found = words(charts.matrix(table).svg())
     assert "reward-bench-2Safety only288 comparisons, 96 prompts" in found
     assert f"▲ .94{charts.TRAINED}" in found
-    listed = str(charts.listing(table).html)
+    listed = str(charts.listing(table)._repr_html_())
     assert "Safety only; 288 comparisons, 96 prompts; lacks Math, Ties" in listed
     assert f".94{charts.TRAINED}".removeprefix(".") in listed
 
