@@ -125,7 +125,7 @@ def _table(scores, names, aligned: Aligned, longer, alpha, draws, seed, whole=Tr
     if not whole and len(subsets) > 2:
         mean = table["subset"] == ALL
         table.loc[mean, ["p", "p_length"]] = np.nan
-        table.loc[mean & (table["note"] == ""), "note"] = MEAN
+        table.loc[mean, "note"] = MEAN
         table.loc[mean, "flips"] = pd.Series([()] * mean.sum(), table.index[mean])
     # A subset of every row is the same question as "all".
     repeats = len(subsets) == 2 and bool(subsets[1][1].all())
@@ -436,7 +436,10 @@ def baselines(
     table = table.rename(columns={"head": "baseline"})
     table = table[["baseline", "subset", "n", "win_rate", "low", "high", "note"]]
     random = _random_directions(run["hidden"].values, aligned, directions, seed)
-    return pd.concat([table, random], ignore_index=True)
+    table = pd.concat([table, random], ignore_index=True)
+    if not asks.whole(run.attrs["dataset"]) and table["subset"].nunique() > 2:
+        table.loc[table["subset"] == ALL, "note"] = MEAN
+    return table
 
 
 def one_score(run: xr.Dataset) -> str:

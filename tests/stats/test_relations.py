@@ -8,7 +8,7 @@ from statsmodels.stats.multitest import multipletests
 
 from lib.data.concepts import CLAIMED, OPPOSED, OTHER
 from lib.planted.worlds import make_run
-from lib.stats import distinct, validity
+from lib.stats import baselines, distinct, validity
 from lib.stats.relations import claims, sample
 from lib.stats.winrates import MEAN, judged
 
@@ -54,6 +54,9 @@ def test_a_mean_over_criteria_is_not_tested_and_in_no_family():
     assert asked["p_adjusted"].tolist() == pytest.approx(expected.tolist())
     assert judged(table)["subset"].tolist() == asked["subset"].tolist()
     assert "all" not in set(distinct(table)["subset"])
+    run = run_of(gaps * [1, np.nan], "stimuli/controlled", heads, subset)
+    assert "all" not in set(distinct(validity(run))["subset"])
+    assert "all" not in set(distinct(baselines(run))["subset"])
     whole = validity(run_of(gaps, "llmbar", heads, subset, criterion=subset))
     assert whole["p"].notna().all() and set(judged(whole)["subset"]) == {"all"}
 

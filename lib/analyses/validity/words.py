@@ -12,7 +12,7 @@ from lib import words
 from lib.data.concepts import CLAIMED, OPPOSED
 from lib.markup import READ
 from lib.run import TRAINED
-from lib.stats.winrates import ALL, CHANCE, STRONG, distinct, judged, tied
+from lib.stats.winrates import ALL, CHANCE, LONGER, STRONG, distinct, judged, tied
 from lib.words import longer
 
 FEW = 6  # heads with a sentence each; of more only the first and the last have one
@@ -55,7 +55,8 @@ def takeaways(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> 
     each = [verdict(row) for row in overall.itertuples()]
     sentences = each if len(overall) <= FEW else _many(overall, table)
     sentences = [*sentences, *claims(table), *family(table)]
-    rows = baselines[(baselines["subset"] == ALL) & (baselines["baseline"] == "longer response")]
+    rows = distinct(baselines)
+    rows = rows[(rows["subset"] == ALL) & (rows["baseline"] == LONGER)]
     sentences += words.each(
         rows.head(1).dropna(subset=["win_rate"]),
         "The longer response alone wins " + words.RATE + " of the comparisons.",
