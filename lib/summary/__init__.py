@@ -6,6 +6,7 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 ``tables``        what one model's pages left, by dataset; ``everything`` that of several
 ``models``        names of the models that left any
 ``matrix``        one row a head, protocol and subset, with verdict and page
+``uses``          what each head may be used for, what not: the cells that say so
 ``longer``        what the longer response alone wins on each of these
 ``sides``         win rates by protocol, corrected over all protocols at once
 ``scorecard``     one row a head, from all of its pages
@@ -16,7 +17,7 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 """
 
 from lib.summary.compare.stats import compare, scores
-from lib.summary.scorecard.stats import entanglement, gates, longer, matrix, scorecard, sides
+from lib.summary.scorecard.stats import entanglement, gates, longer, matrix, scorecard, sides, uses
 from lib.summary.tables import Tables, everything, models, tables
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "scores",
     "sides",
     "tables",
+    "uses",
 ]

@@ -80,6 +80,11 @@ class Tables:
         own = names.map(lambda sources: bool({dataset, dataset.split("/")[0]} & set(sources)))
         return set(card.loc[own, "head"])
 
+    def measured(self) -> set[str]:
+        """Heads that the model's card says learned a measure of texts, from no one's labels."""
+        card = self.read("card_scores")
+        return set() if card is None else set(card.loc[card["kind"] == "measure", "head"])
+
     def page(self, dataset: str, notebook: str = "validity") -> str:
         """The address of a dataset's page, or of the model's own, from the site's root; empty when
         it wasn't executed or is elsewhere.

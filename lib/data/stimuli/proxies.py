@@ -66,6 +66,8 @@ FREE = {
     "refusal": {"safety", "honesty"},
 }
 
+MOVED = ("verbosity", "length", "readability", "formatting", "repetition")  # their own proxy
+
 
 def check(concept: str, high: str, low: str) -> list[str]:
     """Sentences saying which proxies the pair breaks; empty when it passes.

@@ -1,7 +1,7 @@
 """One row a head, from all of its model's pages.
 
-``stats``   ``scorecard``, ``matrix``, ``longer``, ``sides``, ``entanglement``, ``gates``
-``charts``  the matrix of heads and protocols
+``stats``   ``scorecard``, ``matrix``, ``uses``, ``longer``, ``sides``, ``entanglement``, ``gates``
+``charts``  the matrix of heads and protocols, the table of what to use a head for
 ``words``   takeaways, the gate, a legend of verdicts
 """
 

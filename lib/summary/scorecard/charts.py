@@ -1,9 +1,10 @@
 """Heads under protocols, coloured by verdict: the front page's figure, and its table.
 
 ``matrix`` draws; a cell leads to the page that gave its verdict. ``listing`` is the same as a
-table of links, for those who use a keyboard or hear the page. Addresses start at the site's
-root; ``book/_static/charts.js`` and ``lib.book.theming`` make them right for the page that shows
-them, so both may stand on any page. Both may end with a row for what the longer response alone
+table of links, for those who use a keyboard or hear the page. ``uses`` is what follows for who
+must choose: a row a head, with the cells that say so. Addresses start at the site's root;
+``book/_static/charts.js`` and ``lib.book.theming`` make them right for the page that shows them,
+so all may stand on any page. The first two may end with a row for what the longer response alone
 wins, set apart from the heads and without a verdict.
 """
 
@@ -19,11 +20,12 @@ import pandas as pd
 from lib.charts import theme
 from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
 from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, spanned, written
-from lib.data.asks import whole
+from lib.data.asks import of, whole
 from lib.data.concepts import CLAIMED, OPPOSED, OTHER
+from lib.data.items import count
 from lib.markup import READ, Html, escape
 from lib.stats.winrates import ALL, LONGER
-from lib.summary.scorecard.stats import CELLS, LENGTHS
+from lib.summary.scorecard.stats import AGAINST, CELLS, LENGTHS, NO_CONCEPT, UNKNOWN, USE
 from lib.summary.tables import NOT_RUN
 
 LATER = (
@@ -51,11 +53,20 @@ CAPTION = (
     + ", ".join(f"{mark.glyph} {READ.get(name, name)}" for name, mark in theme.VERDICTS.items())
     + ". Filled or framed: the labels ask what the head's name claims. Without either: they ask "
     f"something else, so to go against them is no fault; {OPPOSITE}: they ask the opposite, so to "
-    f"go against them is what the name says. {TRAINED}: trained on other prompts of this source. "
+    f"go against them is what the name says. {TRAINED}: trained on other prompts of this source, "
+    "or on the measure that its pairs had to move. "
     "Below a protocol's name stand the part that was audited and how much it is. Of a dataset in "
     "which each criterion varies a thing of its own a head has the criterion that it claims; the "
     "menu shows all. Point at a cell for its interval; click it for the page. Each verdict is "
     "corrected within its own page."
+)
+HOW_USED = (
+    "Use for: the labels ask what the head's name claims, and the head goes with them beyond chance "
+    "and beyond length. Not for: it goes against the labels, whatever they ask, or is at chance on "
+    "what it claims. Not known: the labels ask what it claims, and the data can't say, or length "
+    f"does as well. Numbers are shares of comparisons won. {TRAINED}: trained on other prompts of "
+    "this source, or on the measure that its pairs had to move. Each cell is a verdict of its own "
+    "page, false as often as that page's verdicts are."
 )
 BASELINE = (
     " Below the heads, the share that the longer response alone wins: a head that goes up and down "
@@ -355,7 +366,7 @@ _TOLD = [
     alt.Tooltip("precise:N", title="win rate"),
     alt.Tooltip("interval:N"),
     alt.Tooltip("n_text:N", title="comparisons"),
-    alt.Tooltip("trained_text:N", title="trained on this source"),
+    alt.Tooltip("trained_text:N", title="trained on this"),
     alt.Tooltip("lacks_text:N", title="audited without"),
     alt.Tooltip("p_text:N", title="adjusted p"),
     alt.Tooltip("mde_text:N", title="detectable"),
@@ -440,6 +451,53 @@ def listing(table: pd.DataFrame, folder: str = "", longer: pd.DataFrame | None =
     )
 
 
+def uses(table: pd.DataFrame, folder: str = "") -> Html:
+    """A row a head: use it for, not for, not known; each with the cells that say so, as links.
+
+    Heads that may be used come first. ``table`` as ``lib.summary.uses`` returns it, ``folder`` as
+    for ``listing``.
+    """
+    if table.empty:
+        return Html("<p>No validity page says what its labels ask.</p>")
+    usable = table["use"].eq(USE).groupby(table["head"]).transform("any")
+    rows = []
+    for name, own in pd.concat([table[usable], table[~usable]]).groupby("head", sort=False):
+        cells = "".join(
+            f'<td data-label="{use}">{_reasons(own[own["use"] == use], folder)}</td>'
+            for use in (USE, AGAINST, UNKNOWN)
+        )
+        claims = f"<small>{escape(_claim(own['claims'].iloc[0]))}</small>"
+        rows.append(f'<tr><th scope="row"><bdi>{escape(name)}</bdi>{claims}</th>{cells}</tr>')
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("head", USE, AGAINST, UNKNOWN))
+    return Html(
+        '<div class="uses mathjax_ignore"><table class="result">'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        f'<p class="table-note">{HOW_USED}</p></div>'
+    )
+
+
+def _claim(concept: str) -> str:
+    return concept if concept in (NO_CONCEPT, NOT_RUN) else f"claims {concept}"
+
+
+def _reasons(rows: pd.DataFrame, folder: str) -> str:
+    """The cells that say so, a line each: a link, the win rate, what is asked or lacking."""
+    lines = []
+    for row in rows.itertuples():
+        if not row.dataset:
+            lines.append("<li>no labels here ask what the name claims</li>")
+            continue
+        place = row.dataset if row.subset == ALL else f"{row.dataset}: {row.subset}"
+        link = _to(row.page, f"<bdi>{escape(place)}</bdi>", folder)
+        rate = "" if pd.isna(row.win_rate) else f" {row.win_rate:.2f}"
+        why = of(row.dataset).question if row.subset == ALL else ""
+        if row.use == UNKNOWN:
+            why = row.length or f"{row.verdict}, {count(row.n, 'comparison')}"
+        small = f" <small>{escape(why)}</small>" if why else ""
+        lines.append(f"<li>{link}{rate}{TRAINED if row.trained else ''}{small}</li>")
+    return f"<ul>{''.join(lines)}</ul>" if lines else "–"
+
+
 def _title(rows: pd.DataFrame) -> str:
     """A dataset's name, which part of it was audited, how much that is, what it lacks."""
     first = rows.iloc[0]
@@ -470,8 +528,12 @@ def _linked(row, folder: str) -> str:
             f'style="margin-left: 0.4em">{escape(READ.get(row.verdict, row.verdict))}</span>'
         )  # a space would be underlined
         chip += f"<br><small>{escape(row.relation)}</small>" if muted else ""
-    if not row.page:
-        return chip
-    page = escape(row.page)
-    near = quote(os.path.relpath(row.page, folder or "."), safe="/%.-_~")
-    return f'<a href="{escape(near)}" data-page="{page}">{chip}</a>'
+    return _to(row.page, chip, folder)
+
+
+def _to(page: str, markup: str, folder: str) -> str:
+    """A link to a page of the site, from a page in a folder; the markup alone without a page."""
+    if not page:
+        return markup
+    near = quote(os.path.relpath(page, folder or "."), safe="/%.-_~")
+    return f'<a href="{escape(near)}" data-page="{escape(page)}">{markup}</a>'

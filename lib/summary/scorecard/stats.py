@@ -10,6 +10,7 @@ from lib.analyses.labels.stats import DOUBTED, NOT_CONTRADICTED, NOT_TESTED, WRO
 from lib.data import concepts
 from lib.data.asks import whole
 from lib.data.concepts import CLAIMED
+from lib.data.stimuli.proxies import MOVED
 from lib.errors import DataError
 from lib.stats import permutation
 from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, VERDICTS, distinct
@@ -25,6 +26,9 @@ PAIRS = ("dataset", "head", "other", "r", "low", "high", "page")
 GAINS = ("dataset", "rule", "chosen", "n", "win_rate", "low", "high", "gain", "gain_low")
 GAINS += ("gain_high", "p_adjusted", "mde", "note", "page")
 NO_CONCEPT = "claims none"
+USE, AGAINST, UNKNOWN = "use for", "not for", "not known"
+USES = ("head", "claims", "use", "dataset", "subset", "n", "win_rate", "low", "high", "verdict")
+USES += ("length", "relation", "trained", "page")
 SEVERITY = (WRONG, DOUBTED, NOT_CONTRADICTED, NOT_TESTED)
 
 
@@ -39,7 +43,8 @@ def matrix(tables: Tables) -> pd.DataFrame:
         ``n`` (comparisons), ``prompts``, ``win_rate``, ``low``, ``high``, ``p``, ``p_adjusted``,
         ``mde``, ``verdict``, ``note``, ``length`` and ``relation`` as ``lib.stats.validity`` gave
         them, ``page`` (its address from the site's root; empty when there is none), ``trained``
-        (was the head trained on labels of this source?), and of the dataset ``part`` (which part
+        (was the head trained on labels of this source, or on a measure that pairs written for
+        its criterion must move?), and of the dataset ``part`` (which part
         of it these comparisons are; empty for all), ``lacks`` (which parts the source lacks) and
         ``counted`` (comparisons, prompts, items). A head that a
         whole dataset's table lacks, and every head on one whose table isn't there, has one row
@@ -70,6 +75,9 @@ def matrix(tables: Tables) -> pd.DataFrame:
     trained = {dataset: tables.trained(dataset) for dataset in of}
     pairs = zip(rows["head"], rows["dataset"], strict=True)
     rows["trained"] = [head in trained[dataset] for head, dataset in pairs]
+    moved = rows["dataset"].str.startswith("stimuli/") & rows["subset"].isin(MOVED)
+    moved &= rows["relation"] == CLAIMED
+    rows["trained"] |= moved & rows["head"].isin(tables.measured())
     words = ["length", "note", "relation"]
     rows[words] = rows[words].astype(object).fillna("")
     numbers = ["win_rate", "low", "high", "p", "p_adjusted", "mde"]
@@ -100,6 +108,50 @@ def claimed(cells: pd.DataFrame) -> pd.DataFrame:
     judged = set(zip(own.loc[overall, "head"], own.loc[overall, "dataset"], strict=True))
     repeats = [pair in judged for pair in zip(own["head"], own["dataset"], strict=True)]
     return own[overall | ~np.asarray(repeats, dtype=bool)]
+
+
+def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
+    """What each head may be used for, what not, and what isn't known: the cells that say so.
+
+    Only labels that ask what the name claims say ``"use for"``: where the verdict is strong or
+    tracks and owes nothing to length. So a false one is a false verdict of its page. ``"not for"``
+    is said by labels that the head goes against, whatever they ask (of a dataset whose whole
+    doesn't say it, by its parts; of one that asks no one question, by the claimed criterion), and
+    where it is at chance on what it claims. The other cells that ask what the name claims say
+    ``"not known"``, and so does a row without dataset of a head that no labels ask.
+
+    Parameters
+    ----------
+    cells, card
+        As ``matrix`` and ``scorecard`` return them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a head and cell, in the order of ``cells``: ``head``, ``claims``, ``use``, and of
+        the cell ``dataset``, ``subset``, ``n``, ``win_rate``, ``low``, ``high``, ``verdict``,
+        ``length``, ``relation``, ``trained`` and ``page``. No rows where no table has relations.
+    """
+    if not cells["relation"].isin(concepts.RELATIONS).any():
+        return pd.DataFrame(columns=list(USES))
+    asked = pd.Series(cells.index.isin(claimed(cells).index), cells.index)
+    overall, verdict = cells["subset"] == ALL, cells["verdict"]
+    against = verdict == "inverted"
+    said = set(
+        zip(*(cells.loc[overall & against, key] for key in ("head", "dataset")), strict=True)
+    )
+    repeats = [pair in said for pair in zip(cells["head"], cells["dataset"], strict=True)]
+    part = cells["dataset"].map(whole).astype(bool) & ~np.asarray(repeats, dtype=bool)
+    shown = asked & verdict.isin(("strong", "tracks")) & (cells["length"] == "")
+    wrong = (asked & verdict.isin(("inverted", "chance"))) | (against & (overall | part))
+    use = np.select([shown, wrong, asked], [USE, AGAINST, UNKNOWN], "")
+    rows = cells.assign(use=use, claims=cells["head"].map(card.set_index("head")["claims"]))
+    silent = card.loc[~card["head"].isin(cells.loc[asked, "head"]), ["head", "claims"]]
+    empty = {"use": UNKNOWN, "dataset": "", "subset": "", "n": 0, "trained": False}
+    silent = silent.assign(**empty, **dict.fromkeys(("verdict", "length", "relation", "page"), ""))
+    rows = pd.concat([rows[rows["use"] != ""], silent], ignore_index=True).reindex(columns=USES)
+    numbers = dict.fromkeys(("win_rate", "low", "high"), float)
+    return rows.astype(numbers)
 
 
 def longer(tables: Tables) -> pd.DataFrame:

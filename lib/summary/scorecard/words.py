@@ -16,6 +16,7 @@ from lib.summary.scorecard.stats import (
     DOUBTED,
     NO_CONCEPT,
     NOT_TESTED,
+    USE,
     WRONG,
     claimed,
     compared,
@@ -25,6 +26,7 @@ from lib.words.longer import extremes
 from lib.words.longer import verdicts as owed_to_length
 
 SHOWN = 3  # sentences of one sort
+NAMED = 6  # heads named in a sentence
 
 
 def takeaways(
@@ -224,6 +226,27 @@ def _missing(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
     if len(holes):
         sentences.append(f"Validity was not run for every head on {', '.join(holes)}.")
     return sentences
+
+
+def uses(table: pd.DataFrame) -> str:
+    """How many heads may be used for what they claim, which not, which aren't known."""
+    if table.empty:
+        return "No validity page says what its labels ask."
+    heads = table["head"].unique()
+    shown = table.loc[table["use"] == USE, "head"].unique()
+    silent = table.loc[table["dataset"] == "", "head"].unique()
+    missed = [head for head in heads if head not in {*shown, *silent}]
+    verb = "is" if len(shown) == 1 else "are"
+    parts = [
+        f"{len(shown)} of {words.count(len(heads), 'head')} {verb} shown to go with labels that "
+        "ask what the name claims, beyond length"
+        + (f": {words.listed(list(shown), NAMED)}" if len(shown) else "")
+    ]
+    if missed:
+        parts.append(f"asked and not shown: {words.listed(missed, NAMED)}")
+    if len(silent):
+        parts.append(f"asked by none: {words.listed(list(silent), NAMED)}")
+    return f"{'; '.join(parts)}."
 
 
 def longer(card: pd.DataFrame, lengths: pd.DataFrame) -> list[str]:
