@@ -14,7 +14,7 @@ from lib.stats.winrates import VERDICTS
 from lib.summary.compare import words as compares
 from lib.summary.compare.stats import DIFFERENCES, SCORES
 from lib.summary.scorecard import words as says
-from lib.summary.scorecard.stats import CELLS, GAINS, NO_CONCEPT, PAIRS
+from lib.summary.scorecard.stats import CELLS, GAINS, NO_CONCEPT, PAIRS, uses
 
 NO_PAIRS, NO_GAINS = pd.DataFrame(columns=list(PAIRS)), pd.DataFrame(columns=list(GAINS))
 
@@ -172,6 +172,7 @@ def test_rendering_of_the_scorecard(assert_rendered):
         says.longer(heads, lengths),
         says.gate(pd.DataFrame(gains).reindex(columns=list(GAINS))),
         [says.answer(heads, table, at_once(table)), says.answer(heads, table)],
+        [says.uses(uses(related, heads))],
         says.glued(heads, table),
         dict(zip(*(says.legend()[column] for column in ("verdict", "meaning")), strict=True)),
     )

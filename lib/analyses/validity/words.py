@@ -107,7 +107,7 @@ def claims(table: pd.DataFrame) -> list[str]:
             rows.assign(reads=rows["verdict"].replace(READ)), "{head} ({win_rate:.2f}, {reads})"
         )
         if names:
-            found.append(f"The labels ask {asks} of {', '.join(names)}.")
+            found.append(f"Asked {asks}: {', '.join(names)}.")
     return found or ["The labels ask something else than the name of any head claims."]
 
 

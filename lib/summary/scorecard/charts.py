@@ -61,12 +61,12 @@ CAPTION = (
     "corrected within its own page."
 )
 HOW_USED = (
-    "Use for: the labels ask what the head's name claims, and the head goes with them beyond chance "
-    "and beyond length. Not for: it goes against the labels, whatever they ask, or is at chance on "
-    "what it claims. Not known: the labels ask what it claims, and the data can't say, or length "
-    f"does as well. Numbers are shares of comparisons won. {TRAINED}: trained on other prompts of "
-    "this source, or on the measure that its pairs had to move. Each cell is a verdict of its own "
-    "page, false as often as that page's verdicts are."
+    "Use for: the labels ask what the head's name claims, and the head goes with them beyond "
+    "chance, and beyond length unless it claims that. Not for: it goes against the labels, "
+    "whatever they ask, or is at chance on what it claims. Not known: the labels ask what it "
+    "claims, and the data can't say, or length does as well. Numbers are shares of comparisons "
+    f"won. {TRAINED}: trained on other prompts of this source, or on the measure that its pairs "
+    "had to move. Each cell is a verdict of its own page, false as often as that page's are."
 )
 BASELINE = (
     " Below the heads, the share that the longer response alone wins: a head that goes up and down "
@@ -463,7 +463,7 @@ def uses(table: pd.DataFrame, folder: str = "") -> Html:
     rows = []
     for name, own in pd.concat([table[usable], table[~usable]]).groupby("head", sort=False):
         cells = "".join(
-            f'<td data-label="{use}">{_reasons(own[own["use"] == use], folder)}</td>'
+            f'<td data-label="{use}">{_reasons(own[own["use"] == use], folder) or "–"}</td>'
             for use in (USE, AGAINST, UNKNOWN)
         )
         claims = f"<small>{escape(_claim(own['claims'].iloc[0]))}</small>"
@@ -491,11 +491,14 @@ def _reasons(rows: pd.DataFrame, folder: str) -> str:
         link = _to(row.page, f"<bdi>{escape(place)}</bdi>", folder)
         rate = "" if pd.isna(row.win_rate) else f" {row.win_rate:.2f}"
         why = of(row.dataset).question if row.subset == ALL else ""
-        if row.use == UNKNOWN:
-            why = row.length or f"{row.verdict}, {count(row.n, 'comparison')}"
+        if row.use == USE:
+            why = row.length or why
+        elif row.use == UNKNOWN:
+            owed = row.length if row.verdict in ("strong", "tracks") else ""
+            why = owed or f"{row.verdict}, {count(row.n, 'comparison')}"
         small = f" <small>{escape(why)}</small>" if why else ""
         lines.append(f"<li>{link}{rate}{TRAINED if row.trained else ''}{small}</li>")
-    return f"<ul>{''.join(lines)}</ul>" if lines else "–"
+    return f"<ul>{''.join(lines)}</ul>" if lines else ""
 
 
 def _title(rows: pd.DataFrame) -> str:

@@ -10,7 +10,7 @@ from lib.analyses.labels.stats import DOUBTED, NOT_CONTRADICTED, NOT_TESTED, WRO
 from lib.data import concepts
 from lib.data.asks import whole
 from lib.data.concepts import CLAIMED
-from lib.data.stimuli.proxies import MOVED
+from lib.data.stimuli.proxies import FREE, MOVED
 from lib.errors import DataError
 from lib.stats import permutation
 from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, VERDICTS, distinct
@@ -114,11 +114,12 @@ def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
     """What each head may be used for, what not, and what isn't known: the cells that say so.
 
     Only labels that ask what the name claims say ``"use for"``: where the verdict is strong or
-    tracks and owes nothing to length. So a false one is a false verdict of its page. ``"not for"``
-    is said by labels that the head goes against, whatever they ask (of a dataset whose whole
-    doesn't say it, by its parts; of one that asks no one question, by the claimed criterion), and
-    where it is at chance on what it claims. The other cells that ask what the name claims say
-    ``"not known"``, and so does a row without dataset of a head that no labels ask.
+    tracks and owes nothing to length, unless that is the claim. So a false one is a false verdict
+    of its page. ``"not for"`` is said by labels that the head goes against, whatever they ask (of
+    a dataset whose whole doesn't say it, by its parts; of one that asks no one question, by the
+    claimed criterion), and where it is at chance on what it claims. The other cells that ask what
+    the name claims say ``"not known"``, and so does a row without dataset of a head that no labels
+    ask.
 
     Parameters
     ----------
@@ -134,6 +135,7 @@ def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
     """
     if not cells["relation"].isin(concepts.RELATIONS).any():
         return pd.DataFrame(columns=list(USES))
+    cells = cells.reset_index(drop=True)
     asked = pd.Series(cells.index.isin(claimed(cells).index), cells.index)
     overall, verdict = cells["subset"] == ALL, cells["verdict"]
     against = verdict == "inverted"
@@ -142,10 +144,12 @@ def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
     )
     repeats = [pair in said for pair in zip(cells["head"], cells["dataset"], strict=True)]
     part = cells["dataset"].map(whole).astype(bool) & ~np.asarray(repeats, dtype=bool)
-    shown = asked & verdict.isin(("strong", "tracks")) & (cells["length"] == "")
+    claims = cells["head"].map(card.set_index("head")["claims"])
+    earned = (cells["length"] == "") | claims.isin(FREE["length"])
+    shown = asked & verdict.isin(("strong", "tracks")) & earned
     wrong = (asked & verdict.isin(("inverted", "chance"))) | (against & (overall | part))
     use = np.select([shown, wrong, asked], [USE, AGAINST, UNKNOWN], "")
-    rows = cells.assign(use=use, claims=cells["head"].map(card.set_index("head")["claims"]))
+    rows = cells.assign(use=use, claims=claims)
     silent = card.loc[~card["head"].isin(cells.loc[asked, "head"]), ["head", "claims"]]
     empty = {"use": UNKNOWN, "dataset": "", "subset": "", "n": 0, "trained": False}
     silent = silent.assign(**empty, **dict.fromkeys(("verdict", "length", "relation", "page"), ""))

@@ -239,7 +239,7 @@ def uses(table: pd.DataFrame) -> str:
     verb = "is" if len(shown) == 1 else "are"
     parts = [
         f"{len(shown)} of {words.count(len(heads), 'head')} {verb} shown to go with labels that "
-        "ask what the name claims, beyond length"
+        "ask what the name claims, and beyond length unless it claims that"
         + (f": {words.listed(list(shown), NAMED)}" if len(shown) else "")
     ]
     if missed:

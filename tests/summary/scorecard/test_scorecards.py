@@ -17,6 +17,7 @@ from lib.analyses.labels import worlds as labels
 from lib.data.concepts import CLAIMED, OPPOSED, OTHER
 from lib.errors import DataError
 from lib.planted.worlds import validity_world
+from lib.summary.scorecard import charts
 from lib.summary.scorecard import words as card_findings
 from lib.summary.scorecard.stats import claimed
 
@@ -137,12 +138,12 @@ def test_a_head_is_asked_what_it_claims_once_a_dataset(keep):
     keep("m", "rm-bench", validity=pd.concat([rates(rows, s).assign(relation=r) for s, r in asks]))
     asks = [("all", CLAIMED), ("refuse", CLAIMED)]
     keep("m", "xstest", validity=pd.concat([rates(rows, s).assign(relation=r) for s, r in asks]))
-    card = pd.DataFrame({"head": ["a"], "trained_on": ["llmbar and xstest"]})
+    card = {"head": ["a"], "trained_on": ["llmbar and xstest"], "kind": ["rating"]}
     sample = pd.DataFrame([{"items": 94, "compared": 35, "comparisons": 35, "prompts": 35}]).assign(
         part="respond only", lacks="refuse"
     )
     keep("m", "xstest", sample=sample)
-    left = summary.tables(keep("m", card_scores=card), "m")
+    left = summary.tables(keep("m", card_scores=pd.DataFrame(card)), "m")
     cells = summary.matrix(left)
     own = claimed(cells)[["dataset", "subset"]].values.tolist()
     assert own == [["rm-bench", "refuse"], ["xstest", "all"]]
@@ -154,6 +155,81 @@ def test_a_head_is_asked_what_it_claims_once_a_dataset(keep):
         *("respond only", "refuse", "35 comparisons, 35 of 94 items")
     ]
     assert whole.loc["rm-bench", "counted"] == ""
+
+
+# ---- What to use a head for ----
+
+TRACKS = ("strong", "tracks")
+
+
+def judged(**parts: tuple[str, str, str]) -> pd.DataFrame:
+    """One head's rows: subset → relation, verdict and what it owes to length."""
+    rows = [
+        rates({"a": (0.7, verdict)}, subset).assign(relation=relation, length=length)
+        for subset, (relation, verdict, length) in parts.items()
+    ]
+    return pd.concat(rows)
+
+
+@pytest.mark.parametrize(
+    ("relation", "verdict", "length", "claims", "use"),
+    [
+        (CLAIMED, "strong", "", "safety", "use for"),
+        (CLAIMED, "tracks", "", "safety", "use for"),
+        (CLAIMED, "tracks", "no more than the longer response", "safety", "not known"),
+        (CLAIMED, "tracks", "as the longer response", "verbosity", "use for"),
+        (CLAIMED, "inconclusive", "", "safety", "not known"),
+        (CLAIMED, "chance", "", "safety", "not for"),
+        (CLAIMED, "inverted", "", "safety", "not for"),
+        (OTHER, "inverted", "", "safety", "not for"),
+        (OPPOSED, "inverted", "", "refusal", "not for"),
+        *((other, verdict, "", "safety", None) for other in (OTHER, OPPOSED) for verdict in TRACKS),
+    ],
+)
+def test_only_labels_that_ask_the_claim_say_what_a_head_may_be_used_for(
+    keep, relation, verdict, length, claims, use
+):
+    keep("m", "xstest", validity=judged(all=(relation, verdict, length)))
+    heads = pd.DataFrame({"head": ["a"], "concept": [claims]})
+    left = summary.tables(keep("m", heads=heads), "m")
+    rows = summary.uses(summary.matrix(left), summary.scorecard(left))
+    found = rows.loc[rows["dataset"] == "xstest", "use"].tolist()
+    assert found == ([use] if use else [])
+    asked = relation == CLAIMED
+    assert (rows["dataset"] == "").tolist() == [False] * len(found) + [True] * (not asked)
+
+
+def test_parts_say_what_their_dataset_does_not(keep):
+    """A whole that goes against says it for its parts; other criteria of a targeted set don't."""
+    against = (OTHER, "inverted", "")
+    keep("m", "xstest", validity=judged(all=against, x=against, y=(OTHER, "tracks", "")))
+    keep("m", "rm-bench", validity=judged(all=(OTHER, "tracks", ""), x=against, y=against))
+    own = (CLAIMED, "strong", "")
+    results = keep("m", "stimuli/controlled", validity=judged(safety=own, tone=against))
+    left = summary.tables(results, "m")
+    rows = summary.uses(summary.matrix(left), summary.scorecard(left))
+    assert rows[["dataset", "subset", "use"]].values.tolist() == [
+        ["rm-bench", "x", "not for"],
+        ["rm-bench", "y", "not for"],
+        ["xstest", "all", "not for"],
+        ["stimuli/controlled", "safety", "use for"],
+    ]
+    shown = charts.uses(rows)._repr_html_()
+    assert shown.index("stimuli/controlled: safety") < shown.index("rm-bench: x")
+
+
+def test_a_table_without_relations_says_nothing_of_uses(left):
+    rows = summary.uses(summary.matrix(left()), summary.scorecard(left()))
+    assert rows.empty and "says what its labels ask" in card_findings.uses(rows)
+    assert "says what its labels ask" in charts.uses(rows)._repr_html_()
+
+
+def test_a_head_that_learned_the_measure_which_pairs_must_move_is_marked(keep):
+    rows = judged(verbosity=(CLAIMED, "strong", ""), safety=(CLAIMED, "strong", ""))
+    keep("m", "stimuli/controlled", validity=rows)
+    card = pd.DataFrame({"head": ["a"], "trained_on": ["every set"], "kind": ["measure"]})
+    cells = summary.matrix(summary.tables(keep("m", card_scores=card), "m")).set_index("subset")
+    assert cells["trained"].to_dict() == {"verbosity": True, "safety": False}
 
 
 # ---- A row a head ----
