@@ -95,3 +95,22 @@ def test_a_page_of_many_heads_counts_those_that_may_be_length():
         "response does on 95% or more."
     )
     assert beside.verdicts(table[table["head"] == "head_4"]) == []
+
+
+def test_heads_that_are_asked_what_they_claim_and_the_opposite_are_named():
+    scores = np.tile([[1.0], [0.0]], (40, 1))
+    run = make_run(
+        np.hstack([scores, -scores, scores]),
+        heads=["safety", "refusal", "tone"],
+        subset=["should-respond"] * 36 + ["should-refuse"] * 4,
+        criterion=["appropriateness"] * 40,
+        name="xstest",
+    )
+    table = stats.validity(run)
+    assert words.claims(table) == ["Asked the opposite: refusal (0.00, against these labels)."]
+    part = table[table["subset"] == "should-refuse"].assign(subset="all")
+    named = (
+        "Asked what their names claim: safety (1.00, inconclusive), refusal (0.00, inconclusive)."
+    )
+    assert words.claims(part) == [named]
+    assert words.claims(table[table["head"] == "tone"])[0].startswith("The labels ask something")
