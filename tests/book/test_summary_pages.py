@@ -52,7 +52,7 @@ def glued(page: nbformat.NotebookNode) -> dict[str, dict]:
     }
 
 
-@pytest.mark.parametrize(("model", "says"), [("several", "heads on 1"), ("one", "one head")])
+@pytest.mark.parametrize(("model", "says"), [("several", "heads is asked"), ("one", "one head")])
 def test_a_scorecard_is_made_from_tables_and_keeps_its_matrix(tmp_path, results, model, says):
     given = {"model": model, "results": str(results), "tables": str(tmp_path / "out")}
     page = nbformat.read(pages.run_page("scorecard", tmp_path / "page.ipynb", given), 4)

@@ -57,18 +57,22 @@ def _verdicts(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
         return []
     number = words.count(overall["dataset"].nunique(), "protocol")
     who = f"{len(card)} heads on {number} give {words.count(len(overall), 'verdict')}"
-    if len(card) == 1:
-        who = f"The model's one head, {card['head'].iloc[0]}, on {number}"
+    one = f"The model's one head, {card['head'].iloc[0]}," if len(card) == 1 else ""
     if not overall["relation"].isin(RELATIONS).any():
+        who = f"{one} on {number}" if one else who
         counts = f"{who}: {words.tally(overall['verdict'], VERDICTS)}."
         return [" ".join([counts, *owed_to_length(overall)])]
     own = claimed(matrix)
-    sentences = [f"None of {words.count(len(card), 'head')} is asked what its name claims."]
+    sentences = [
+        f"{one or f'None of {len(card)} heads'} is {'not ' if one else ''}asked what its name "
+        "claims."
+    ]
     if len(own):
         asked = own["head"].nunique()
+        single = "is asked what its name claims"
+        many = single if asked == 1 else "are asked what their names claim"
         sentences = [
-            f"{asked} of {words.count(len(card), 'head')} {'is' if asked == 1 else 'are'} asked "
-            f"what {'its name claims' if asked == 1 else 'their names claim'}, in "
+            f"{f'{one} {single}' if one else f'{asked} of {len(card)} heads {many}'}, in "
             f"{words.count(len(own), 'cell')}: {words.tally(own['verdict'], VERDICTS)}.",
             *owed_to_length(own),
         ]
