@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
+from lib import downloads
 from lib.errors import ParameterError
 from lib.visible import visible
 
@@ -25,6 +26,8 @@ FOLDED = 15  # rows above which a table is folded
 MANY, FIRST = 1000, 50  # rows above which a table has pages, and rows of its first page
 PACKED = 300_000  # characters that such a table's rows may take
 READ = {"inverted": "against these labels"}  # how a verdict reads whose word alone misleads
+HELD = 50_000  # characters that a link to a table's data may take
+NAME = "table"  # of the file, to which the site adds the page
 _NUMBER = ' class="number"'
 
 
@@ -58,8 +61,8 @@ def table(
     Verdicts get a chip each, missing numbers a dash, and a table of more than ``fold`` rows
     is folded; one of none says so. One of more than 1,000 rows, unless it has links, is filtered
     and shown by pages, of as many of its first rows as 300,000 characters hold, compressed; it
-    says how many. ``links`` maps a column to an address for each row, within
-    the site.
+    says how many. Links below it hold the table as CSV and Parquet, where those aren't too long
+    for a page. ``links`` maps a column to an address for each row, within the site.
 
     Raises
     ------
@@ -101,6 +104,8 @@ def table(
     )
     if paged:
         markup = _paged(markup, frame, formats)
+    if data := downloads.links(frame, NAME, longest=HELD):
+        markup += f'<p class="table-data">Data: {data}</p>'
     if len(frame) > fold:
         markup = f"<details><summary>Table of {len(frame)} rows</summary>{markup}</details>"
     return Html(markup)

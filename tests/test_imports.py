@@ -115,6 +115,7 @@ LAYERS = [
     "hub",
     "parameters",
     "records",
+    "downloads",
     "markup",
     "declared",
     "data",

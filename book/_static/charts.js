@@ -49,6 +49,7 @@
     element.setAttribute("aria-label", chart.alternative);
     chart.controls.className = "chart-controls";
     element.before(chart.controls);
+    offerPictures(chart);
     charts.push(chart);
     new ResizeObserver(() => refresh(chart)).observe(element);
     return refresh(chart);
@@ -108,6 +109,27 @@
     }
     stage.className = "chart-drawing";
     chart.element.dataset.state = "drawn";
+  }
+
+  /* Buttons beside the data that save the drawing, as its menus have it now. */
+  function offerPictures(chart) {
+    const data = chart.element.closest("figure")?.querySelector(".chart-data");
+    if (!data) return;
+    for (const [label, kind, scale] of [["SVG", "svg", 1], ["PNG", "png", 2]]) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "chart-save";
+      button.textContent = label;
+      button.addEventListener("click", async () => {
+        const view = chart.result.view;
+        view.background(getComputedStyle(document.body).backgroundColor);
+        const link = document.createElement("a");
+        link.href = await view.toImageURL(kind, scale);
+        link.download = data.querySelector("a").download.replace(/[.]csv([.]gz)?$/, `.${kind}`);
+        link.click();
+      });
+      data.append(", ", button);
+    }
   }
 
   function fail(chart, error) {

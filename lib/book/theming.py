@@ -7,6 +7,7 @@
   by git, so the theme's own link to them would lead nowhere. The button is off until
   ``_config.yml`` names a repository.
 - A folded part of the sidebar has a button that says what it unfolds.
+- Files of a page's data are named by the page, those of its tables numbered.
 - What a page shows of another one brings its links along. Those that name their page from the
   site's root (``data-page``) lead there from whichever page shows them.
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 EXECUTED = re.compile(r"book/results/(?:[^?#]*/)?([^/?#]+\.ipynb)")
 FROM_THE_ROOT = re.compile(r'<a href="[^"]*" data-page="([^"]*)"')
+A_TABLE, A_FILE = '<p class="table-data">', 'class="data-link" download="'
 FOLDED = re.compile(r">([^<]+)</a><details[^>]*><summary(?=>)")
 AFTER_THE_THEME = 900
 PLAIN = ("pagetitle", "root_title")  # text that the theme's templates don't escape
@@ -40,6 +42,14 @@ def placed(body: str, page: str) -> str:
     return FROM_THE_ROOT.sub(led, body)
 
 
+def told_apart(body: str, page: str) -> str:
+    """Markup whose links to data name files by the page, and tables by their number."""
+    parts = body.split(A_TABLE)
+    rows = (part.replace('"table.', f'"table-{k}.') for k, part in enumerate(parts))
+    place = page.removeprefix("book/").removeprefix("results/").replace("/", "-")
+    return A_TABLE.join(rows).replace(A_FILE, f"{A_FILE}{place}-")
+
+
 def named(navigation: str) -> str:
     """A sidebar whose buttons have the names of the pages that they unfold the others of."""
 
@@ -54,7 +64,7 @@ def _mend_page(app: Any, pagename: str, templatename: str, context: dict, doctre
         if name in context:
             context[name] = html.escape(context[name])
     if "body" in context:
-        context["body"] = placed(context["body"], pagename)
+        context["body"] = told_apart(placed(context["body"], pagename), pagename)
     if made := context.get("generate_toctree_html"):
         context["generate_toctree_html"] = lambda *given, **options: named(
             f"{made(*given, **options)}"

@@ -8,9 +8,7 @@ nothing of them reaches a page unescaped.
 
 from __future__ import annotations
 
-import base64
 import csv
-import gzip
 import hashlib
 import html
 import io
@@ -18,28 +16,27 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import altair as alt
 import pandas as pd
 import vl_convert
 from altair.utils import schemapi
 
+from lib import downloads
 from lib.charts import theme
+from lib.downloads import SPACES
 from lib.errors import DataError
 from lib.visible import visible
 
 LONGEST = 120
 A_PAGE, ROWS = 40, 60  # rows of a page of a chart that has more than so many
 DRAWN = 4000  # records that a chart holds
-LARGE = 200_000  # characters of CSV from which the link holds it compressed
+TOLD = 3900  # characters of an alternative text
 
 # Vega-Lite's schema judges a chart as a whole when it is rendered, and not each part before.
 schemapi.disable_debug_mode()
 
 _rendered: Counter[str] = Counter()
-
-_SPACES = {0x2028: " ", 0x2029: " ", ord("\n"): " ", ord("\t"): " "}
 
 
 class Chart:
@@ -51,9 +48,9 @@ class Chart:
         As ``frame`` returns it. Its ``usermeta={"narrow": {…}}`` holds top-level properties
         for narrow containers.
     alternative
-        What the chart shows, in words, for those who don't see it.
+        What the chart shows, in sentences, for those who don't see it.
     data
-        The table that was drawn, offered as CSV.
+        The table that was drawn, offered as CSV and Parquet.
     name
         Of the file that is downloaded, without suffix.
     caption
@@ -72,7 +69,7 @@ class Chart:
         caption: str = "",
         height: int = 200,
     ):
-        self.alternative, self.data, self.name = alternative, data, name
+        self.alternative, self.data, self.name = sentences(alternative), data, name
         self.caption, self.height = caption, height
         self.spec: dict[str, Any] = chart.to_dict()
         for given_by_the_site in ("config", "$schema"):
@@ -93,16 +90,14 @@ class Chart:
         identifier = f"chart-{digest}{repeat}"
         alternative = html.escape(plain(self.alternative, longest=4000))
         caption = html.escape(plain(self.caption, longest=2000))
-        link = csv_link(self.data)
-        packed = ".gz" if link.startswith("data:application/gzip") else ""
-        file = html.escape(f"{self.name}.csv{packed}")
+        data = downloads.links(self.data, self.name)
         return (
             '<figure class="chart mathjax_ignore tex2jax_ignore">'
             f'<div class="chart-view" id="{identifier}" style="--height:{self.height}px">'
             f'<p class="chart-alternative">{alternative}</p></div>'
             f'<figcaption><span class="chart-caption">{caption}</span> '
-            f'<a class="chart-data" download="{file}" href="{link}">'
-            "Data (CSV)</a></figcaption></figure>"
+            f'<span class="chart-data">Data: {data}</span>'
+            "</figcaption></figure>"
             "<script>(window.rewardCharts=window.rewardCharts||[])"
             f'.push(["{identifier}",{spec}]);</script>'
         )
@@ -130,7 +125,16 @@ def plain(text: Any, longest: int = LONGEST) -> str:
     text = str(text)
     if len(text) > longest:
         text = text[: longest - 1] + "…"
-    return visible(text.translate(_SPACES))
+    return visible(text.translate(SPACES))
+
+
+def sentences(text: str) -> str:
+    """A text that ends as a sentence does, at most ``TOLD`` characters of it."""
+    text = text.strip()
+    if len(text) > TOLD:
+        cut = max(text.rfind(end, 0, TOLD) for end in ("; ", ". "))
+        text = f"{text[: cut if cut > 0 else TOLD]}. The figure's data has the rest"
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def script_json(value: Any) -> str:
@@ -139,27 +143,6 @@ def script_json(value: Any) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def csv_link(frame: pd.DataFrame) -> str:
-    """A table as a ``data:`` link to CSV, ready for an attribute.
-
-    Names that a spreadsheet would take for a formula get a leading apostrophe. A long one is
-    compressed.
-    """
-    safe = frame.apply(lambda column: column.map(_cell))
-    text = safe.to_csv(index=False, float_format="%.9g", lineterminator="\n")
-    if len(text) > LARGE:
-        packed = gzip.compress(text.encode(), mtime=0)
-        return "data:application/gzip;base64," + base64.b64encode(packed).decode()
-    return "data:text/csv;charset=utf-8," + quote(text, safe=",.-_~*:;/()[]|=")
-
-
-def _cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    value = plain(value)
-    return f"'{value}" if value.startswith(("=", "+", "-", "@")) else value
 
 
 def inline(frame: pd.DataFrame) -> alt.InlineData:

@@ -5,7 +5,8 @@ the site says which of the pair applies: each spec carries two parameters, ``dar
 ``narrow``, that ``book/_static/charts.js`` sets when it draws.
 
 Blue means that a head goes with the labels, vermilion that it goes against them, grey that
-nothing was found; shape and the verdict's name say the same without colour.
+nothing was found; shape and the verdict's name say the same without colour. Teal means that two
+heads go together, or that a number is above what it is compared with, purple the opposite.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ INKS: dict[str, tuple[str, str]] = {
     "worse": ("#8c4a86", "#d79ad0"),
 }
 
+ASSOCIATION = ("worse", "band", "better")  # colours of opposed, unrelated, going together
 FONT = '-apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif'
 SIZE = 13  # px, of names and numbers
 SMALL = 12  # px, of axes and notes
@@ -82,13 +84,19 @@ def ink(role: str) -> alt.ExprRef:
     return alt.ExprRef(f"dark ? '{pair[1]}' : '{pair[0]}'")
 
 
-def on_scale(value: str, low: str, middle: str, high: str) -> alt.ExprRef:
-    """Black or white, whichever stands out more on a colour between three roles.
+def association() -> alt.Scale:
+    """Cosine or correlation of two heads, from -1 to 1 → its colour."""
+    inks = [ink(role) for role in ASSOCIATION]
+    return alt.Scale(domain=[-1, 0, 1], interpolate="rgb", range=inks)
+
+
+def on_association(value: str) -> alt.ExprRef:
+    """Black or white, whichever stands out more on the colour of an association.
 
     Parameters
     ----------
     value
-        An expression for a number between -1 (the colour of ``low``), 0 and 1 (``high``).
+        An expression for a number between -1 and 1.
 
     Notes
     -----
@@ -96,18 +104,13 @@ def on_scale(value: str, low: str, middle: str, high: str) -> alt.ExprRef:
     colour, which no other two inks promise. The scale must blend its colours in sRGB
     (``interpolate="rgb"``).
     """
+    low, middle, high = ASSOCIATION
     tests = []
     for dark in (False, True):
         down, up = (_crossing(middle, role, dark) for role in (low, high))
         tests.append(f"({value} > {up:.3f} || {value} < -{down:.3f})")
     light, dark = tests
     return alt.ExprRef(f"(dark ? !{dark} : {light}) ? '#ffffff' : '#000000'")
-
-
-def diverging(low: str, middle: str, high: str) -> alt.Scale:
-    """Number from -1 through 0 to 1 → a colour between three roles, as ``on_scale`` reads it."""
-    inks = [ink(role) for role in (low, middle, high)]
-    return alt.Scale(domain=[-1, 0, 1], interpolate="rgb", range=inks)
 
 
 def _crossing(start: str, end: str, dark: bool) -> float:

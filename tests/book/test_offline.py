@@ -77,6 +77,16 @@ def test_a_browser_without_network_misses_nothing(book, visit, page):
     assert said == []
 
 
+@pytest.mark.parametrize(("kind", "starts"), [("SVG", b"<svg"), ("PNG", b"\x89PNG")])
+def test_a_drawing_can_be_saved(book, visit, kind, starts):
+    tab, said = visit(book / "book" / "results" / "m" / "xstest" / "validity.html")
+    tab.locator('[data-state="drawn"]').first.wait_for()
+    with tab.expect_download() as saved:
+        tab.locator(".chart-save", has_text=kind).first.click()
+    assert saved.value.suggested_filename == f"m-xstest-validity-validity.{kind.lower()}"
+    assert Path(saved.value.path()).read_bytes().startswith(starts) and not said
+
+
 def test_formulas_are_drawn_by_the_browser(book, visit):
     tab, _ = visit(book / "book" / "index.html")
     formulas = tab.locator("math")

@@ -1,6 +1,11 @@
 """What the theme gets wrong is mended: edit links lead to sources, titles are text."""
 
-from lib.book.theming import _mend_page, named, placed, source
+import re
+
+import pandas as pd
+
+from lib import downloads, markup
+from lib.book.theming import _mend_page, named, placed, source, told_apart
 
 
 def test_an_executed_page_is_edited_in_its_notebook():
@@ -32,6 +37,16 @@ def test_a_link_from_the_root_leads_there_from_any_page():
     assert placed(made, "book/index") == given.format("results/m/x.html")
     assert placed(made, "book/results/n/o/p") == given.format("../../m/x.html")
     assert placed(made, "genindex") == given.format("book/results/m/x.html")
+
+
+def test_files_of_data_are_named_by_page_and_number():
+    frame = pd.DataFrame({"a": [1]})
+    body = downloads.links(frame, "rates") + 2 * markup.table(frame).markup
+    made = told_apart(body, "book/results/m/x/validity")
+    assert re.findall(r'download="m-x-validity-([^"]*)"', made) == [
+        *("rates.csv", "rates.parquet", "table-1.csv", "table-1.parquet"),
+        *("table-2.csv", "table-2.parquet"),
+    ]
 
 
 def test_a_button_of_the_sidebar_says_what_it_unfolds():

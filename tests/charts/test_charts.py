@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 import vl_convert
 
-from lib import charts, markup, paths, stats
+from lib import charts, downloads, markup, paths, stats
 from lib.analyses.data import charts as data_charts
 from lib.analyses.data import stats as data_tables
 from lib.charts import render, theme
@@ -428,7 +428,7 @@ def hostile_chart():
 def test_hostile_names_stay_text():
     markup = hostile_chart().html()
     page = Tags(markup)
-    assert page.tags == ["figure", "div", "p", "figcaption", "span", "a", "script"]
+    assert page.tags == ["figure", "div", "p", "figcaption", "span", "span", "a", "a", "script"]
     assert not {name for name in page.attributes if name.startswith("on")}
     assert "</textarea><img src=x onerror=window.hacked=1>" in page.text, "shown as itself"
     for forbidden in "<>&\u2028\u2029\u202e\x1b":
@@ -462,9 +462,41 @@ def test_the_download_is_the_table(world):
 
 def test_a_download_runs_no_formula():
     table = table_of(head=["=1+1", "-x"], win_rate=[0.4, 0.6], verdict=["chance"] * 2)
-    link = render.csv_link(table[["head", "win_rate"]])
+    link = downloads.csv_link(table[["head", "win_rate"]])
     rows = list(csv.reader(io.StringIO(unquote(link.partition(",")[2]))))
     assert rows == [["head", "win_rate"], ["'=1+1", "0.4"], ["'-x", "0.6"]]
+
+
+def test_a_figures_data_is_there_with_its_types_too(world):
+    chart = charts.validity(world[0])
+    link = re.search(r'href="data:application/vnd.apache.parquet;base64,([^"]*)"', chart.html())
+    kept = pd.read_parquet(io.BytesIO(base64.b64decode(link[1])))
+    pd.testing.assert_frame_equal(kept, chart.data, check_dtype=False)
+
+
+def test_columns_of_mixed_types_and_long_texts_are_kept():
+    frame = pd.DataFrame({"value": [1, "two", None], "text": ["x" * 500, "=y", ""]})
+    link = downloads.parquet_link(frame)
+    kept = pd.read_parquet(io.BytesIO(base64.b64decode(link.partition(",")[2])))
+    assert kept["value"].fillna("none").tolist() == ["1", "two", "none"]
+    assert kept["text"].tolist() == frame["text"].tolist()
+    rows = list(csv.reader(io.StringIO(unquote(downloads.csv_link(frame).partition(",")[2]))))
+    assert rows[1] == ["1", "x" * 500]
+
+
+def test_a_link_that_is_too_long_is_left_out():
+    frame = pd.DataFrame({"a": [1.5] * 40})
+    both = downloads.links(frame, "n")
+    assert re.findall(r'download="([^"]*)"', both) == ["n.csv", "n.parquet"]
+    assert downloads.links(frame, "n", longest=10) == ""
+
+
+def test_words_of_a_figure_end_as_a_sentence_does():
+    assert render.sentences("Two heads") == "Two heads."
+    assert render.sentences("Two heads. ") == "Two heads."
+    long = render.sentences("Heads. " + "; ".join(["a head 0.50 [0.40, 0.60]"] * 400))
+    assert len(long) < 4000
+    assert long.endswith("a head 0.50 [0.40, 0.60]. The figure's data has the rest.")
 
 
 def test_ids_follow_the_content_and_never_repeat(world, monkeypatch):
@@ -486,7 +518,7 @@ def test_a_notebook_gets_the_figure_and_its_words(world):
     assert bundle["text/plain"] == chart.alternative
     words = Tags(bundle["text/html"]).text
     assert chart.alternative in words, "JupyterLab shows the alternative text"
-    assert "Data (CSV)" in words
+    assert "Data: CSV, Parquet" in words
 
 
 def test_specs_stay_small():

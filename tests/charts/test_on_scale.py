@@ -6,8 +6,6 @@ import pytest
 
 from lib.charts import theme
 
-ROLES = ("inverted", "band", "tracks")
-
 
 def luminance(colour):
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
@@ -19,14 +17,14 @@ def colour_at(value, dark):
         text = re.findall("'(#[0-9a-f]{6})'", theme.ink(role)["expr"])[0 if dark else 1]
         return [int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)]
 
-    low, middle, high = map(pair, ROLES)
+    low, middle, high = map(pair, theme.ASSOCIATION)
     end = high if value > 0 else low
     return [m + (e - m) * abs(value) for m, e in zip(middle, end, strict=True)]
 
 
 def chosen(value, dark):
     """The expression's answer: its four thresholds, read off and applied by hand."""
-    numbers = re.findall(r"x > ([\d.]+) \|\| x < -([\d.]+)", theme.on_scale("x", *ROLES)["expr"])
+    numbers = re.findall(r"x > ([\d.]+) \|\| x < -([\d.]+)", theme.on_association("x")["expr"])
     up, down = map(float, numbers[0 if dark else 1])
     beyond = value > up or value < -down
     return "white" if beyond != dark else "black"

@@ -54,8 +54,8 @@ def heatmap(pairs: pd.DataFrame, clusters: pd.DataFrame) -> Chart:
         alternative=_matrix_in_words(pairs, heads),
         data=pairs,
         name=name,
-        caption="Correlation of two heads' scores, by level; columns are numbered as rows. Blue: "
-        "they rise together; vermilion: one rises as the other falls; a dash: no number.",
+        caption="Correlation of two heads' scores, by level; columns are numbered as rows. Teal: "
+        "they rise together; purple: one rises as the other falls; a dash: no number.",
         height=STEP * len(heads) + 60,
     )
 
@@ -83,7 +83,7 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
         ),
     )
     y = alt.Y("y:O", axis=None, scale=alt.Scale(type="band", domain=order, paddingInner=0.06))
-    colour = theme.diverging("inverted", "band", "tracks")
+    colour = theme.association()
     chosen = alt.Chart(inline(cells)).transform_filter("datum.kind === kind")
     named = alt.LookupData(data=inline(titles[["y", "name"]]), key="y", fields=["name"])
     for place, name in (("y", "one"), ("x", "two")):
@@ -137,7 +137,7 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
             ),
             fill=alt.condition(
                 "isValid(datum.r)",
-                alt.value(theme.on_scale("datum.r", "inverted", "band", "tracks")),
+                alt.value(theme.on_association("datum.r")),
                 alt.value(theme.ink("text")),
             ),
         )
@@ -190,8 +190,8 @@ def scree(table: pd.DataFrame) -> Chart:
     y_axis = alt.Axis(title="eigenvalue (1: what one unrelated head has)", tickCount=5)
     y = alt.Y("eigenvalue:Q", scale=alt.Scale(domain=[0, top]), axis=y_axis)
     names = ["a factor", "not told from chance"]
-    fill = alt.Scale(domain=names, range=[theme.ink("tracks"), theme.ink("background")])
-    stroke = alt.Scale(domain=names, range=[theme.ink("tracks"), theme.ink("inconclusive")])
+    fill = alt.Scale(domain=names, range=[theme.ink("better"), theme.ink("background")])
+    stroke = alt.Scale(domain=names, range=[theme.ink("better"), theme.ink("baseline")])
     legend = alt.Legend(title=None, orient="top", direction="horizontal")
     layers = [
         base.mark_line(strokeDash=[4, 3], stroke=theme.ink("muted"), strokeWidth=1.5).encode(

@@ -151,7 +151,7 @@ def spectrum(table: pd.DataFrame) -> Chart:
     rows = drawn[list(SPECTRUM_COLUMNS)]
     drawn["choice"] = [choices.index(c) for c in zip(drawn["kind"], drawn["gauge"], strict=True)]
     drawn = drawn[["choice", "pair", "components", "added", "r", "variance"]].round(4)
-    colours = ["tracks", "inverted", "better", "worse", "text", "baseline"][: len(shown)]
+    colours = ["better", "worse", "text", "baseline", "better", "worse"][: len(shown)]
     dashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3]][: len(shown)]
     legend = alt.Legend(
         title=None,
@@ -175,7 +175,7 @@ def spectrum(table: pd.DataFrame) -> Chart:
     )
     y = alt.Y(
         "r:Q",
-        scale=alt.Scale(zero=True, nice=True),
+        scale=alt.Scale(domain=[min(0.0, drawn["r"].min()), max(0.0, drawn["r"].max())], nice=True),
         axis=alt.Axis(title="correlation so far", format=".1f", tickCount=6),
     )
     base = alt.Chart(inline(drawn)).transform_filter("datum.choice === choice")

@@ -16,7 +16,7 @@ COLUMNS += ("note",)
 CAPTION = (
     "Share of comparisons in which the head scores the response with more of it higher, ties "
     "counted half; blue above one half, vermilion below. Outlined: what the head's name "
-    "claims. Intervals are told where the pointer or finger rests."
+    "claims. Intervals are told where the pointer or finger rests, and in the table below."
 )
 
 

@@ -44,7 +44,7 @@ def cosines(table: pd.DataFrame) -> Chart:
     label = f"{_quoted(names)}[datum.value]"
     colour = alt.Color(
         "cosine:Q",
-        scale=theme.diverging("worse", "background", "better"),
+        scale=theme.association(),
         legend=alt.Legend(title="cosine", orient="top", direction="horizontal"),
     )
     tick = {"labelExpr": label, "title": None, "ticks": False, "labelLimit": 150}
@@ -60,10 +60,18 @@ def cosines(table: pd.DataFrame) -> Chart:
     ]
     if size <= WRITTEN:
         layers.append(
-            base.mark_text(fontSize=theme.SMALL, fill=theme.ink("text"))
+            base.mark_text(
+                fontSize=theme.either(theme.SMALL - 3, theme.SMALL),
+                fill=theme.on_association("datum.cosine"),
+                tooltip=None,
+            )
             .transform_filter("isValid(datum.cosine) && datum.row !== datum.column")
-            .transform_filter("!narrow && abs(datum.cosine) < 0.6")
-            .encode(text=alt.Text("cosine:Q", format=".2f"))
+            .transform_calculate(
+                short="replace(replace(format(datum.cosine, narrow ? '.1f' : '.2f'), '-', '−'), "
+                "'0.', '.')"
+            )
+            .encode(text="short:N")
+            .properties(name="numbers")  # the site draws no halo around these
         )
     chart = frame(alt.layer(*layers), height=CELL * size, narrow=NARROW_CELL * size)
     return Chart(
@@ -71,7 +79,8 @@ def cosines(table: pd.DataFrame) -> Chart:
         alternative=_in_words(drawn),
         data=table,
         name="cosines",
-        caption="Cosine of each two heads' weights, in the coordinates of the stored state.",
+        caption="Cosine of each two heads' weights, in the coordinates of the stored state. "
+        "Teal: they point the same way; purple: opposite ways.",
         height=CELL * size + 190,
     )
 
