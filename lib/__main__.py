@@ -248,6 +248,15 @@ def _train_armorm(options) -> None:
     )
 
 
+def _release(options) -> None:
+    from lib import paths
+    from lib.book import releases
+
+    version = str(releases.citation()["version"])
+    folder = paths.BOOK / "releases"
+    print(f"Kept: {releases.keep(paths.RESULTS, folder, version, options.again)}")
+
+
 def _calibrate(options) -> None:
     from pathlib import Path
 
@@ -294,7 +303,7 @@ FLAGS = {
     HELP: SWITCH,
     "notebook": {"nargs": "?", "default": ""},
     "runs": {"nargs": "+", "metavar": "RUN"},
-    **dict.fromkeys(("--yes", "--all-prompts", "--stamp", "--check", "--fresh"), SWITCH),
+    **dict.fromkeys(("--yes", "--all-prompts", "--stamp", "--check", "--fresh", "--again"), SWITCH),
     "--published-axis": SWITCH,
 }
 # Flags → help; with a pair, how the flag is read by this command alone.
@@ -411,6 +420,11 @@ COMMANDS = {
             "--fresh": "also what is kept and matches",
             "--out": "folder; the committed one if unset",
         },
+    ),
+    "release": (
+        "keep this book's headline figures under its version, to compare later ones with",
+        _release,
+        {"--again": "also where that version is kept already"},
     ),
     "train": ("train heads on a frozen backbone", None, TRAIN),
 }

@@ -30,8 +30,8 @@ audit.
 
 A notebook that declares ``results`` reads what other pages wrote, and is executed after
 them: after the pages of its model when it declares ``model``, after those of all models
-otherwise, always without those that declare ``results`` themselves. The last page, ``LAST``,
-comes after every other. One that declares ``measurements`` reads the files of ``MEASUREMENTS``.
+otherwise, always without those that declare ``results`` themselves. The pages of ``CLOSING``
+come after every other. One that declares ``measurements`` reads the files of ``MEASUREMENTS``.
 
 ``audit.local.yml`` has the same form and isn't committed. What it says is added: a model of
 its own, or to a model of ``audit.yml`` more datasets and pages. Where both name a dataset or
@@ -63,6 +63,7 @@ RESULTS = "book/results"
 EXTRACTED = ".cache/runs"
 MEASUREMENTS = "bench/results"
 LAST = "status"  # the notebook that shows all other pages
+CLOSING = ("changes", LAST)  # those that read what every page before them left
 
 
 @dataclass(frozen=True)
@@ -316,9 +317,10 @@ def _linked(planned: list[PagePlan]) -> list[PagePlan]:
     models = tuple(dict.fromkeys(page.model for page in planned if not page.shared))
     first = [page for page in planned if "results" not in declared[page.notebook]]
     found = []
-    for page in sorted(planned, key=lambda page: page.notebook == LAST):
-        if page.notebook == LAST:
-            read = [other for other in planned if other.notebook != LAST]
+    place = {page.output: _closing(page.notebook) for page in planned}
+    for page in sorted(planned, key=lambda page: place[page.output]):
+        if place[page.output]:
+            read = [other for other in planned if place[other.output] < place[page.output]]
         elif page in first:
             read = []
         elif "model" in declared[page.notebook]:
@@ -327,6 +329,11 @@ def _linked(planned: list[PagePlan]) -> list[PagePlan]:
             read = [other for other in first if not other.shared]
         found.append(replace(page, models=models, reads=tuple(other.output for other in read)))
     return found
+
+
+def _closing(notebook: str) -> int:
+    """0 for a page that doesn't close the book, else its place among those that do, from 1."""
+    return CLOSING.index(notebook) + 1 if notebook in CLOSING else 0
 
 
 def _known(notebook: str) -> str:

@@ -181,6 +181,8 @@ def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> 
     committed = [path for run in page.runs if run.committed for path in _files(run.folder, True)]
     if page.notebook == "calibration":  # it shows what was computed before, and on which day
         committed += _files("book/calibration", True)
+    if page.notebook == "changes":
+        committed += ["CITATION.cff", *_files("book/releases", True)]
     given = (f"notebooks/{page.notebook}.ipynb", *library, *committed)
     words = {"title": page.about, "parameters": page.parameters, "versions": _versions()}
 
@@ -214,7 +216,7 @@ def _of_site(plan: plans.Plan, library: tuple[str, ...]) -> Step:
         site.render()
         return _files(plans.from_root(paths.SITE), every=True)
 
-    folders = ("results", "_build", "runs", "calibration")
+    folders = ("results", "_build", "runs", "calibration", "releases")
     made = (*(f"book/{name}/" for name in folders), "book/_static/vega.js")
     book = [path for path in _files("book", every=True) if not path.startswith(made)]
     given = tuple(dict.fromkeys([*REQUIRED, *book, *library]))

@@ -17,7 +17,7 @@ import yaml
 from lib import paths
 from lib.atomic import replacing
 from lib.book import applies, pages
-from lib.book.plan import LAST, PagePlan, Plan, read
+from lib.book.plan import CLOSING, PagePlan, Plan, read
 
 # Chapters under book/, without suffix; a pattern stands for its files in order of name.
 FRONT = ("findings/*",)
@@ -31,8 +31,8 @@ def render(plan: Plan | None = None) -> str:
     """The text of a table of contents; of ``audit.yml`` alone by default, as it is committed.
 
     It lists the index, the findings, the models, pages across models, the methods and the
-    status page. A model's pages are below it, those about a dataset below that. Pages that say
-    nothing about their model are left out.
+    pages that close the book. A model's pages are below it, those about a dataset below that.
+    Pages that say nothing about their model are left out.
     """
     plan = plan or read(local=False)
     shown = [page for page in plan.pages if applies.listed(page)]
@@ -40,10 +40,10 @@ def render(plan: Plan | None = None) -> str:
     parts = [_part("Findings", _chapters(FRONT))]
     models = (_model(names[model], model, shown) for model in plan.models)
     parts.append(_part("Models", chain.from_iterable(models)))
-    shared = [page for page in shown if page.shared and page.notebook != LAST]
+    shared = [page for page in shown if page.shared and page.notebook not in CLOSING]
     parts.append(_part("Across models", map(_entry, sorted(shared, key=_place))))
     parts.append(_part("Methods", _chapters(METHODS)))
-    parts.append(_part("Status", (_entry(page) for page in shown if page.notebook == LAST)))
+    parts.append(_part("This build", (_entry(page) for page in shown if page.notebook in CLOSING)))
     kept = [part for part in parts if part["chapters"]]
     document = {"format": "jb-book", "root": "book/index", "parts": kept}
     return HEADER + yaml.safe_dump(document, sort_keys=False, allow_unicode=True)

@@ -198,6 +198,7 @@ PARAMETERS = {
     "across": 'models: list = []\nresults: str = ""\ntables: str = ""',
     "claims": 'model: str = ""\nruns: list = []\ntables: str = ""',
     "draws": 'seed: int = 0\ntables: str = ""',
+    "changes": 'results: str = ""\ntables: str = ""',
     "status": 'results: str = ""\ntables: str = ""',
 }
 
@@ -284,6 +285,15 @@ def test_the_status_page_comes_after_every_other(made_up):
     assert sorted(status.reads) == sorted(page.output for page in found.pages[:-1])
 
 
+def test_pages_that_close_the_book_come_in_their_order(made_up):
+    pages = [{"notebook": name} for name in ("status", "changes", "draws")]
+    found = made_up(TWO | {"pages": pages}).pages
+    assert [page.notebook for page in found[-3:]] == ["draws", "changes", "status"]
+    before, changes = [page.output for page in found[:-2]], found[-2]
+    assert sorted(changes.reads) == sorted(before)
+    assert sorted(found[-1].reads) == sorted([*before, changes.output])
+
+
 def test_the_parts_of_the_contents_are_models_then_across_then_methods_then_status(made_up):
     found = made_up()
     (paths.BOOK / "how-to").mkdir(parents=True)
@@ -296,7 +306,7 @@ def test_the_parts_of_the_contents_are_models_then_across_then_methods_then_stat
         "Models",
         "Across models",
         "Methods",
-        "Status",
+        "This build",
     ]
     files = [[chapter["file"].removeprefix("book/") for chapter in p["chapters"]] for p in parts]
     assert files[0] == ["findings/one"]
