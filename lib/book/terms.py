@@ -107,7 +107,7 @@ def entries(app: Any) -> dict[str, Entry]:
                 text = next(item.findall(nodes.paragraph)).astext()
                 entry = Entry(page, named[0]["ids"][0], " ".join(text.split()))
                 found |= {term.astext().lower(): entry for term in named}
-    return {term: entry for term, entry in found.items() if term not in ORDINARY}
+    return found
 
 
 def _link_page(app: Any, doctree: nodes.document, page: str) -> None:
@@ -116,7 +116,7 @@ def _link_page(app: Any, doctree: nodes.document, page: str) -> None:
     if not hasattr(app, "glossary_entries"):
         app.glossary_entries = entries(app)
     known = app.glossary_entries
-    terms = Terms(known)
+    terms = Terms({term: entry for term, entry in known.items() if term not in ORDINARY})
     if page in {entry.page for entry in known.values()}:
         return
 
@@ -128,7 +128,10 @@ def _link_page(app: Any, doctree: nodes.document, page: str) -> None:
             text = boxed(node.astext(), terms, address)
             node.replace_self(nodes.raw("", text, format="html"))
         elif isinstance(node, nodes.inline) and "std-term" in node["classes"]:
-            terms.seen |= {known[term] for term in [node.astext().lower()] if term in known}
+            place = node.parent.get("refuri", "").partition("#")[2]
+            for named in {entry for entry in known.values() if entry.place == place}:
+                terms.seen.add(named)
+                node.parent["reftitle"] = named.text
         elif isinstance(node, nodes.Text) and _prose(node):
             made = [_made(piece, entry, address) for piece, entry in terms.split(str(node))]
             if len(made) > 1:

@@ -99,7 +99,7 @@ def test_a_page_links_prose_and_takeaways_and_nothing_else(tmp_path):
     body = page.partition("<section")[2].partition('<div class="toctree')[0]
     found = re.findall(r'<a class="reference internal" href="glossary.html#([^"]+)"[^>]*>', body)
     assert found == ["term-item", "term-planted-world", "term-item"]  # the last as the page asks
-    assert 'title="Made &amp; so."' in body
+    assert 'title="Made &amp; so."' in body and body.count('title="One prompt."') == 2
     assert takeaways([hostile, "another world"]).markup in body  # seen before in prose
     other = (out / "other.html").read_text()
     assert other.count("glossary.html#term-item") == 1 and "term-better" not in other
