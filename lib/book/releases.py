@@ -29,12 +29,12 @@ NOW = "now"
 KEYS, NUMBERS = ["page", "what", "name"], ["value", "low", "high"]
 COLUMNS = [*KEYS, *NUMBERS, "verdict"]
 SAME = 5e-4  # numbers that differ by no more are shown alike
-# Table → what its figures are, columns that name one, of its number, and of its verdict.
+# Table → what its figures are, and the columns of their names, numbers and verdicts.
 FIGURES = {
-    "validity": ("win rate", ["head"], "win_rate", "verdict"),
-    "labels": ("name fits", ["head"], "own", "label"),
-    "rules": ("rule of combination", ["rule"], "win_rate", None),
-    "published_claims": ("published claim", ["key"], None, "verdict"),
+    "validity": ("win rate", "head", "win_rate", "verdict"),
+    "labels": ("name fits", "head", "own", "label"),
+    "rules": ("rule of combination", "rule", "win_rate", None),
+    "published_claims": ("published claim", "key", None, "verdict"),
 }
 
 
@@ -60,15 +60,14 @@ def figures(results: str | Path) -> pd.DataFrame:
 
 
 def _figures(
-    table: pd.DataFrame, page: str, what: str, names: list[str], value: str | None, verdict
+    table: pd.DataFrame, page: str, what: str, name: str, value: str | None, verdict: str | None
 ) -> pd.DataFrame:
     if "subset" in table:
         table = table[table["subset"] == ALL]
-    found = {"page": "" if page == "." else page, "what": what}
-    found["name"] = table[names].agg(": ".join, axis=1) if len(table) else []
+    found = {"page": "" if page == "." else page, "what": what, "name": table[name].astype(str)}
     columns = dict(zip(NUMBERS, [value, "low", "high"], strict=True)) if value else {}
     numbers = {to: table[of].round(4) for to, of in columns.items()}
-    told = table[verdict].astype(str) if verdict else ""
+    told = table[verdict].fillna("").astype(str) if verdict else ""
     made = pd.DataFrame(found | numbers | {"verdict": told}, index=table.index)
     return made.reindex(columns=COLUMNS)
 
@@ -96,14 +95,16 @@ def kept(folder: str | Path) -> dict[str, pd.DataFrame]:
     found = {}
     for path in sorted(Path(folder).glob("*.csv"), key=lambda path: _order(path.stem)):
         try:
-            table = pd.read_csv(path, dtype=dict.fromkeys([*KEYS, "verdict"], str))
+            texts = dict.fromkeys([*KEYS, "verdict"], str)
+            empty = {number: [""] for number in NUMBERS}  # a head may be called NA
+            table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=empty)
             if list(table) != COLUMNS:
                 raise ValueError(f"columns {', '.join(map(str, table))}")
             table = table.astype(dict.fromkeys(NUMBERS, float))
         except (OSError, ValueError) as error:
             remedy = "Put the committed file back."
             raise PageError(f"figures of a release at {path}", f"{error}", remedy) from None
-        found[path.stem] = table.fillna(dict.fromkeys([*KEYS, "verdict"], ""))
+        found[path.stem] = table
     return found
 
 

@@ -16,7 +16,7 @@ def results(tmp_path):
     """Pages of one model on one dataset, and of published claims."""
     folder = tmp_path / "results"
     (folder / "m" / "x").mkdir(parents=True)
-    validity = pd.DataFrame({"head": ["a", "b", "a"], "subset": ["all", "all", "s"]})
+    validity = pd.DataFrame({"head": ["a", "NA", "a"], "subset": ["all", "all", "s"]})
     validity = validity.assign(win_rate=[0.61234, 0.4, 0.9], low=0.3, high=0.7, verdict="tracks")
     validity.to_parquet(folder / "m" / "x" / "validity.parquet")
     claims = pd.DataFrame({"key": ["it-holds"], "verdict": ["fails"]})
@@ -28,7 +28,7 @@ def test_figures_are_those_of_whole_datasets_and_claims(results):
     found = releases.figures(results)
     assert found.astype(object).where(found.notna(), "–").values.tolist() == [
         ["m/x", "win rate", "a", 0.6123, 0.3, 0.7, "tracks"],
-        ["m/x", "win rate", "b", 0.4, 0.3, 0.7, "tracks"],
+        ["m/x", "win rate", "NA", 0.4, 0.3, 0.7, "tracks"],
         ["", "published claim", "it-holds", "–", "–", "–", "fails"],
     ]
 
