@@ -128,17 +128,27 @@ def _ranks(gate: pd.Series) -> str:
 
 def _compared(rules: pd.DataFrame, others: pd.DataFrame) -> str:
     """Which rules the gate gains on, loses to, or isn't told from, and after which correction."""
-    kinds = {kind: others[others["outcome"] == kind] for kind in (GAINS, LOSES, NEITHER, BEFORE)}
-    return f"After Holm over {_tests(rules)} it {words.cases(kinds, _gain, '; it ')}."
+    kinds = {kind: others[others["outcome"] == kind] for kind in (GAINS, LOSES, BEFORE, NEITHER)}
+    told = words.cases(kinds, _gain, "; it ")
+    return f"After Holm over {_tests(rules)} it {told}{_missed(kinds[NEITHER]['mde'])}."
 
 
 def _gain(row: Any) -> str:
+    if row.outcome == NEITHER:
+        return f"{row.name} ({row.gain:+.3f})"
     text = GAIN.format(**row._asdict())
     if row.outcome == BEFORE:
         text += f", adjusted p = {row.p_adjusted:.2g}"
-    elif row.outcome == NEITHER and row.mde != 0:
-        text += f"; {words.found(row.mde)}"
     return f"{row.name} ({text})"
+
+
+def _missed(mde: pd.Series) -> str:
+    """Which gains would have been found on rules that the gate isn't told from."""
+    sizes, blind = mde[mde > 0], int(mde.isna().sum())
+    if blind and sizes.empty:
+        return f", where {words.found(np.nan)}"
+    some = f" ({blind} could show none that can occur)" if blind else ""
+    return f", where {words.span(sizes, '.3f')} would have been found{some}" if len(sizes) else ""
 
 
 def parts(rules: pd.DataFrame) -> list[str]:
