@@ -237,7 +237,10 @@ def uses(table: pd.DataFrame) -> str:
     if table.empty:
         return "No validity page says what its labels ask."
     heads = table["head"].unique()
-    shown = table.loc[table["use"] == USE, "head"].unique()
+    rows = table[table["use"] == USE]
+    shown = rows["head"].unique()
+    apart = set(rows.loc[~rows["trained"].fillna(False).astype(bool), "head"])
+    learned = [head for head in shown if head not in apart]
     silent = table.loc[table["dataset"] == "", "head"].unique()
     missed = [head for head in heads if head not in {*shown, *silent}]
     verb = "is" if len(shown) == 1 else "are"
@@ -246,6 +249,8 @@ def uses(table: pd.DataFrame) -> str:
         "ask what the name claims, and beyond length unless it claims that"
         + (f": {words.listed(list(shown), NAMED)}" if len(shown) else "")
     ]
+    if learned:
+        parts.append(f"only on what it was trained on: {words.listed(learned, NAMED)}")
     if missed:
         parts.append(f"asked and not shown: {words.listed(missed, NAMED)}")
     if len(silent):

@@ -228,8 +228,13 @@ def test_a_head_that_learned_the_measure_which_pairs_must_move_is_marked(keep):
     rows = judged(verbosity=(CLAIMED, "strong", ""), safety=(CLAIMED, "strong", ""))
     keep("m", "stimuli/controlled", validity=rows)
     card = pd.DataFrame({"head": ["a"], "trained_on": ["every set"], "kind": ["measure"]})
-    cells = summary.matrix(summary.tables(keep("m", card_scores=card), "m")).set_index("subset")
-    assert cells["trained"].to_dict() == {"verbosity": True, "safety": False}
+    left = summary.tables(keep("m", card_scores=card), "m")
+    cells = summary.matrix(left)
+    assert cells["trained"].tolist() == [True, False]
+    rows = summary.uses(cells, summary.scorecard(left))
+    learned = "only on what it was trained on: a"
+    assert learned not in card_findings.uses(rows)
+    assert learned in card_findings.uses(rows[rows["trained"]])
 
 
 # ---- A row a head ----
