@@ -65,8 +65,8 @@ def intervals(
     Parameters
     ----------
     rows
-        ``name``, ``group``, ``value``, ``low``, ``high``, ``note``, and ``tone`` (``better``,
-        ``worse`` or ``baseline``, the ink of the row) where rows differ. Names keep their
+        ``name``, ``group``, ``value``, ``low``, ``high``, ``note``, and ``tone`` (the ink
+        of the row, ``better`` unless given) where rows differ. Names keep their
         order of appearance in every group; more than 60 come in pages of 40.
     title
         Of the axis.
@@ -103,9 +103,11 @@ def intervals(
     drawn, turning, on_page = turn(drawn, len(names), "Rows")
     order = list(range(A_PAGE if turning else len(names)))
     scale = _scale(drawn, reference, domain)
+    inks = tones(*drawn["tone"].unique())
     chart = (
         alt.layer(
-            *_layers(drawn["name"], order, title, reference, scale, beside), data=inline(drawn)
+            *_layers(drawn["name"], order, title, reference, scale, beside, inks),
+            data=inline(drawn),
         )
         .transform_filter(f"datum.group === group && {on_page}")
         .transform_calculate(
@@ -138,10 +140,9 @@ def _scale(drawn: pd.DataFrame, reference: float, domain: tuple[float, float]) -
     )
 
 
-def _layers(names, order, title, reference, scale, beside) -> list[alt.Chart]:
+def _layers(names, order, title, reference, scale, beside, inks) -> list[alt.Chart]:
     left = gutter(names)
     axis = alt.Axis(title=title, grid=False, tickCount=5, labelFlush=False)
-    inks = tones("better", "worse", "baseline")
     base, grey = alt.Chart(), theme.ink("baseline")
     other = (
         base.transform_filter("isValid(datum.beside)")

@@ -17,6 +17,15 @@ STEP, NARROW_STEP = 28, 46  # px of a row
 LINE, WORDS = theme.either(11, 0), theme.either(-9, 0)
 LEFT, END = alt.value(0), alt.value("width")
 ROW = alt.Y("row:O", axis=None)
+MIDDLE_OF_ALL = (0.2, 0.8)
+
+
+def won(*shares: pd.Series) -> tuple[float, float]:
+    """Ends of an axis of shares of comparisons won: where all numbers lie within .2 to .8 these,
+    else 0 and 1, so that figures side by side mostly have one axis.
+    """
+    held = pd.concat(shares).dropna()
+    return MIDDLE_OF_ALL if held.between(*MIDDLE_OF_ALL).all() else (0.0, 1.0)
 
 
 def gutter(names: pd.Series, most: int = 270, least: int = 110) -> int:

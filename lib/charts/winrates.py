@@ -37,6 +37,7 @@ from lib.charts.rows import (
     limit,
     touch,
     turn,
+    won,
     write,
 )
 from lib.errors import DataError
@@ -197,7 +198,7 @@ RIGHT, NUMERAL = 166, 40  # px kept for verdict and number, and of these for the
 
 def _backdrop(rows, order, left) -> list[alt.Chart]:
     """Band, reference lines, row lines; the scales and axes that all layers share."""
-    low, high = _domain(rows)
+    low, high = won(rows["low"], rows["rate"], rows["high"])
     x_scale = alt.Scale(
         domain=[low, high],
         range=between(left, RIGHT),
@@ -290,13 +291,6 @@ def _touch(heads, others, beside_length: bool) -> list[alt.Chart]:
         touch(heads, tips(of_heads)).properties(name="touch_heads"),
         touch(others, tips({"name": "baseline", **numbers})).properties(name="touch_others"),
     ]
-
-
-def _domain(rows: pd.DataFrame) -> tuple[float, float]:
-    """Tenths that hold every interval of every subset, so that the axis never moves."""
-    low, high = rows[["low", "rate"]].min().min(), rows[["high", "rate"]].max().max()
-    low, high = (0.5 if math.isnan(value) else value for value in (low, high))
-    return min(0.3, math.floor(low * 10) / 10), max(0.8, math.ceil(high * 10) / 10)
 
 
 def _in_words(overall: pd.DataFrame, subsets: list[str]) -> str:

@@ -302,8 +302,8 @@ def test_the_axis_holds_every_interval_and_the_references():
         ]
     )
     text = json.dumps(charts.validity(table).spec)
-    assert '"domain": [0.1, 1.0]' in text  # intervals reach .11 and .98
-    assert '"domain": [0.3, 0.8]' in json.dumps(
+    assert '"domain": [0.0, 1.0]' in text  # intervals reach .11 and .98
+    assert '"domain": [0.2, 0.8]' in json.dumps(
         charts.validity(table_of(**part, win_rate=[0.7])).spec
     )
     for line in ('"datum": 0.5,', '"datum": 0.65,', '"datum": 0.45,', '{"datum": 0.55}'):

@@ -20,7 +20,7 @@ from lib.analyses.model import charts as model_charts
 from lib.calibration.charts import calibration
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, frame, inline, spanned, tips, written
-from lib.charts.rows import turn
+from lib.charts.rows import turn, won
 from lib.planted.checks import check
 from lib.planted.worlds import validity_world
 
@@ -142,3 +142,10 @@ def test_what_the_schema_does_not_know_is_refused_when_the_chart_is_rendered(wro
     given = {"alternative": "a", "data": pd.DataFrame(), "name": "n"}
     with pytest.raises(SchemaValidationError):
         Chart(drawing, **given)
+
+
+@pytest.mark.parametrize(
+    ("shares", "ends"), [([0.2, 0.8], (0.2, 0.8)), ([0.5, np.nan], (0.2, 0.8)), ([0.81], (0, 1))]
+)
+def test_axes_of_shares_won_have_one_of_two_ends(shares, ends):
+    assert won(pd.Series([0.4]), pd.Series(shares)) == ends

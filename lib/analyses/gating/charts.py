@@ -6,6 +6,7 @@ import pandas as pd
 
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, require
+from lib.charts.rows import won
 from lib.stats.winrates import GATE, distinct
 
 
@@ -58,7 +59,7 @@ def rules(table: pd.DataFrame) -> Chart:
         rows,
         title="share of comparisons won",
         reference=0.5,
-        domain=(0.4, 0.7),
+        domain=won(rows["value"], rows["low"], rows["high"]),
         data=table,
         name="rules",
         what="Win rates of the gate and of fixed rules",

@@ -6,10 +6,11 @@ import pandas as pd
 
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, nothing, plain, require
+from lib.charts.rows import won
 from lib.stats.winrates import LONGER
 from lib.summary.compare.stats import DIFFERENCES, SCORES
 
-TONES = ("better", "worse", "baseline")
+TONES = ("text", "baseline")
 
 
 def scores(table: pd.DataFrame) -> Chart:
@@ -39,7 +40,7 @@ def scores(table: pd.DataFrame) -> Chart:
         rows,
         title="share of comparisons won",
         reference=0.5,
-        domain=(0.4, 0.7),
+        domain=won(rows["value"], rows["low"], rows["high"], rows["beside"]),
         data=table,
         name="scores",
         what="Win rates of the models' scores",

@@ -11,6 +11,7 @@ import pandas as pd
 from lib.charts import theme, winrates
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, inline, nothing, plain, require
+from lib.charts.rows import won
 from lib.errors import DataError, unknown
 from lib.summary.published.words import ABOVE, BELOW, VERDICTS
 
@@ -180,7 +181,7 @@ def crossover(table: pd.DataFrame) -> Chart:
             "note": kept["note"],
             "tone": np.select(
                 [kept["verdict"].isin(ABOVE), kept["verdict"].isin(BELOW)],
-                ["better", "worse"],
+                ["tracks", "inverted"],
                 "baseline",
             ),
         }
@@ -193,5 +194,5 @@ def crossover(table: pd.DataFrame) -> Chart:
         name="crossover",
         caption="Win rates of the model at hand, with intervals over prompts.",
         what="Win rates",
-        domain=(0.3, 0.7),
+        domain=won(rows["value"], rows["low"], rows["high"]),
     )

@@ -43,7 +43,7 @@ def test_models_stand_next_to_one_another_on_each_dataset():
         *("xstest · one", "xstest · two", "llmbar · one", "llmbar · two")
     ]
     assert found["low"].tolist()[2:] == [0.4, 0.5]
-    assert found["tone"].tolist() == ["better", "worse", "better", "worse"]
+    assert found["tone"].tolist() == ["text", "baseline", "text", "baseline"]
     assert "xstest · two: not run" in charts.scores(BOTH).alternative
 
 
@@ -87,7 +87,9 @@ def test_length_is_a_tick_in_the_row_of_each_score():
     assert "xstest · one 0.700 [0.600, 0.800] (longer response 0.450)" in chart.alternative
     assert "Grey tick: the share that the longer response alone" in chart.caption
     low = chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"][0]
-    assert low == 0.25, "the axis holds every tick"
+    assert low == 0.2, "the axis is that of shares won, which holds every tick"
+    wide = charts.scores(BOTH.assign(longer=[0.45, np.nan, 0.62, 0.15]))
+    assert wide.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 1]
 
 
 @pytest.mark.parametrize("width", [720, 360])
