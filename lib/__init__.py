@@ -23,6 +23,7 @@ _MODULES = (
     "book",
     "calibration",
     "charts",
+    "check",
     "data",
     "extraction",
     "models",

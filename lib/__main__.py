@@ -145,6 +145,15 @@ def _audit(options) -> None:
     print(f"The book is built. Open {index.as_uri()}")
 
 
+def _check(options) -> int:
+    from lib.check.command import run
+
+    given = _given(options, "items", "seed", "quick")
+    names = ("source", "reference", "training", "device", "date")
+    optional = {name: value or None for name, value in _given(options, *names).items()}
+    return run(options.model, json=options.json, data=options.data, **given, **optional)
+
+
 def _describe(options) -> None:
     import gc
     from itertools import chain
@@ -304,6 +313,8 @@ FLAGS = {
     "notebook": {"nargs": "?", "default": ""},
     "runs": {"nargs": "+", "metavar": "RUN"},
     **dict.fromkeys(("--yes", "--all-prompts", "--stamp", "--check", "--fresh", "--again"), SWITCH),
+    "--quick": SWITCH,
+    **dict.fromkeys(("--reference", "--training", "--json"), TEXT | {"metavar": "FILE"}),
     "--published-axis": SWITCH,
 }
 # Flags → help; with a pair, how the flag is read by this command alone.
@@ -390,6 +401,24 @@ COMMANDS = {
             "--items": "to score, of the shorter half",
             "--seed": "of that sample",
             "--stamp": "write the model's fingerprint into what is right",
+        },
+    ),
+    "check": (
+        "is the score even right? exit status 0: yes, 1: a line is wrong, 3: one can't be told, "
+        "4: the check couldn't run",
+        _check,
+        {
+            "model": "an embedded model's name, a folder or a hub id",
+            "--data": ("a dataset's name, or file:PATH", {"default": "stimuli/controlled"}),
+            "--source": "a folder of its files; the hub if unset",
+            "--items": ("so many of its items", {"type": _positive, "default": 64}),
+            "--seed": "of that sample",
+            "--reference": "published results of these items: ids with scores or choices",
+            "--training": "training data: do prompts stand in it?",
+            "--json": "write check.json there",
+            "--quick": "eight short items alone",
+            "--device": "cpu, cuda, …; a GPU if there is one",
+            "--date": "that a chat template writes as today's; 2024-07-26 if unset",
         },
     ),
     "describe": (

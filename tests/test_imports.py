@@ -124,6 +124,7 @@ LAYERS = [
     "extraction",
     "mechanisms",
     "stats",
+    "check",
     "charts",
     "words",
     "planted",

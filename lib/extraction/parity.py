@@ -73,14 +73,14 @@ def _alike(model, items, packed: States, expected: States, allowed: float) -> bo
         )
     ):
         return True
-    found, right = (_scores(model, items, states) for states in (packed, expected))
+    found, right = (scores(model, items, states) for states in (packed, expected))
     # A head that hardly varies over so few responses is held to its size instead.
     scale = np.maximum(right.std(axis=0), 0.01 * np.sqrt((right**2).mean(axis=0)))
     return bool((np.abs(found - right) <= allowed * scale).all())
 
 
-def _scores(model, items: Sequence[EncodedItem], states: States) -> np.ndarray:
+def scores(model, items: Sequence[EncodedItem], states: States) -> np.ndarray:
+    """Scores of the items' responses, float64, in the columns of ``Readout.columns``."""
     owner = np.repeat(np.arange(len(items)), [len(item.sequences) for item in items])
     readout = model.read(states.hidden, states.gate_hidden[owner] if model.gated else None)
-    final = [] if readout.final is None else [readout.final[:, None]]
-    return np.concatenate([readout.score, *final], axis=1).astype(np.float64)
+    return readout.columns.astype(np.float64)

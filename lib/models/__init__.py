@@ -62,9 +62,7 @@ def load_model(
     """
     # Pages name models, compare their files and load none: those go without torch.
     from lib.models import frozen
-    from lib.models.armorm import ArmoRM
-    from lib.models.checkpoint import download, open_checkpoint
-    from lib.models.classifier import Classifier
+    from lib.models.checkpoint import open_checkpoint
 
     name = str(name)
     if device is not None and device_map is not None:
@@ -72,24 +70,44 @@ def load_model(
             "one of device and device_map", "both", "Leave out device to use several GPUs."
         )
     device, resolved = resolve(device, dtype)
-    folder = Path(name)
     options = {"heads": heads, "revision": revision, "device_map": device_map}
-    if name in EMBEDDED or is_folder_of_heads(folder):
+    if is_frozen(name):
         _refuse(options, name)
-        place = paths.embedded(name) if name in EMBEDDED else folder
+        place = folder_of(name)
         return frozen.load(name, place, device=device, dtype=resolved, date=date or None)
-    if is_folder(folder):
-        _refuse({"revision": revision}, name)
-    elif HUB_ID.fullmatch(name):
-        folder = download(name, revision)
-    else:
-        raise unknown("model, or a folder or hub id of one", name, EMBEDDED, ModelError)
-    checkpoint = open_checkpoint(folder, name)
-    layout = next(layout for layout in (ArmoRM, Classifier) if layout.fits(checkpoint))
+    checkpoint = open_checkpoint(folder_of(name, revision), name)
+    layout = layout_of(checkpoint)
     placed = device_map or {"": device}
     return layout.load(
         checkpoint, dtype=resolved, device_map=placed, heads=heads, date=date or None
     )
+
+
+def is_frozen(name: str) -> bool:
+    """Does it name heads on the embedded backbone? Others are released checkpoints."""
+    return name in EMBEDDED or is_folder_of_heads(Path(name))
+
+
+def folder_of(name: str, revision: str | None = None) -> Path:
+    """Where a model's files lie, fetched from the hub if need be; raises as ``load_model``."""
+    from lib.models.checkpoint import download
+
+    if name in EMBEDDED:
+        return paths.embedded(name)
+    if is_folder(Path(name)):
+        _refuse({"revision": revision}, name)
+        return Path(name)
+    if HUB_ID.fullmatch(name):
+        return download(name, revision)
+    raise unknown("model, or a folder or hub id of one", name, EMBEDDED, ModelError)
+
+
+def layout_of(checkpoint):
+    """The class, a ``lib.models.linear.Released``, that reads a released checkpoint."""
+    from lib.models.armorm import ArmoRM
+    from lib.models.classifier import Classifier
+
+    return next(layout for layout in (ArmoRM, Classifier) if layout.fits(checkpoint))
 
 
 def _refuse(options: Mapping, name: str) -> None:

@@ -45,6 +45,13 @@ class Readout:
     final: np.ndarray | None = None
     gate: np.ndarray | None = None
 
+    @property
+    def columns(self) -> np.ndarray:
+        """The heads' scores, with one more column for a final score that isn't the only head's."""
+        if self.final is None or self.score.shape[1] == 1:
+            return self.score
+        return np.column_stack([self.score, self.final])
+
 
 @runtime_checkable
 class RewardModel(Protocol):
@@ -78,6 +85,13 @@ class RewardModel(Protocol):
 
     def read(self, hidden: np.ndarray, gate_hidden: np.ndarray | None = None) -> Readout:
         """Scores from states: ``hidden`` and ``gate_hidden`` of shape (n, features)."""
+        ...
+
+    def own_scores(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        """Scores of token ids by the checkpoint's own class, loaded anew, in float32.
+
+        One text at a time; as ``Readout.columns``. A ``ModelError`` where its class can't tell.
+        """
         ...
 
     @property

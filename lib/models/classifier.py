@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from lib.errors import ModelError
-from lib.models import pooling
+from lib.models import own, pooling
 from lib.models.checkpoint import Checkpoint
 from lib.models.linear import Released
-from lib.models.prompt import EXAMPLE, EXAMPLE_RESPONSE, PromptFormat
+from lib.models.prompt import EXAMPLE, EXAMPLE_RESPONSE
 
 KEYS = ("score", "classifier")
 
@@ -32,6 +32,7 @@ class Classifier(Released):
     """A linear reward head."""
 
     KIND = "sequence classifier read as rewards"
+    passes_over_last = False  # does transformers' own class, to read an earlier token?
 
     @staticmethod
     def fits(checkpoint: Checkpoint) -> bool:
@@ -54,22 +55,22 @@ class Classifier(Released):
 
     def completed(self, config) -> None:
         """Which token's states are they?"""
-        self.card["reads"] = _reads(self.format, config.get_text_config().pad_token_id)
+        *_, before, last = map(int, self.format.encode(EXAMPLE, [EXAMPLE_RESPONSE]).sequences[0])
+        self.passes_over_last = last == config.get_text_config().pad_token_id
+        self.card["reads"] = self.format.reads
+        if self.passes_over_last:
+            earlier = repr(self.format.tokenizer.decode([before]))
+            self.card["reads"] += (
+                "; it is the pad token, which transformers' own class passes over, to read an "
+                f"earlier one, here {earlier}"
+            )
+
+    def own_scores(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        """See ``lib.models.base.RewardModel``: what transformers' own class gives."""
+        return own.classifier(*self._source(), sequences)
 
     def _digested(self) -> Iterator[bytes]:
         yield self.weight.tobytes() + self.bias.tobytes() + repr(list(self.heads)).encode()
-
-
-def _reads(format: PromptFormat, pad: int | None) -> str:
-    """Which token's state is read, and whether transformers' own class reads another."""
-    *_, before, last = map(int, format.encode(EXAMPLE, [EXAMPLE_RESPONSE]).sequences[0])
-    if last != pad:
-        return format.reads
-    earlier = repr(format.tokenizer.decode([before]))
-    return (
-        f"{format.reads}; it is the pad token, which transformers' own class passes over, to "
-        f"read an earlier one, here {earlier}"
-    )
 
 
 def _check_kind(checkpoint: Checkpoint) -> None:

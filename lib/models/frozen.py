@@ -8,7 +8,7 @@ a gated model ``transform`` (heads, heads), ``gate.{i}.weight``, ``gate.{i}.bias
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired
@@ -99,6 +99,11 @@ FIELDS = {
 
 class FrozenHeads(LinearHeads):
     """Linear heads on the embedded backbone."""
+
+    def own_scores(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        """See ``lib.models.base.RewardModel``."""
+        self.folder = self.folder or backbones.dequantised()
+        return super().own_scores(sequences)
 
     def _digested(self) -> Iterator[bytes]:
         yield repr(list(self.heads)).encode()

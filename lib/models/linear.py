@@ -11,6 +11,7 @@ import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ import torch
 from lib.errors import ModelError
 from lib.models import backbone as backbones
 from lib.models import checkpoint as checkpoints
-from lib.models import names
+from lib.models import names, own
 from lib.models.base import Head, Readout
 from lib.models.checkpoint import Checkpoint
 from lib.models.gating import Gate, gated
@@ -38,6 +39,8 @@ class LinearHeads:
         Of a gated model: M, shape (heads, heads), and the network.
     tree_limit
         Tokens of the longest sequence that may be packed as a tree.
+    folder
+        Of the checkpoint, which ``own_scores`` reads again.
     """
 
     name: str
@@ -51,6 +54,7 @@ class LinearHeads:
     transform: np.ndarray | None = None
     gate: Gate | None = None
     tree_limit: int = sys.maxsize
+    folder: Path | None = None
 
     @property
     def gated(self) -> bool:
@@ -72,6 +76,19 @@ class LinearHeads:
                 f"the states that the gate of {self.name} reads", "none", "Give gate_hidden."
             )
         return gated(score, self.gate, self.transform, gate_hidden)
+
+    def own_scores(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        """See ``lib.models.base.RewardModel``: its heads on a bare transformer's states."""
+        gates = [[own.gate_at(self.format, ids)] if self.gated else [] for ids in sequences]
+        places = [[*gate, len(ids) - 1] for gate, ids in zip(gates, sequences, strict=True)]
+        states = own.states(*self._source(), sequences, places)
+        return self.read(states[:, -1], states[:, 0] if self.gated else None).columns
+
+    def _source(self) -> tuple[Path, str, torch.device]:
+        """What ``own`` loads: folder, name, device."""
+        if self.folder is None:
+            raise ModelError(f"the folder of {self.name}", "none", "Load it by its name.")
+        return self.folder, self.name, next(self.backbone.parameters()).device
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -164,6 +181,7 @@ class Released(LinearHeads):
             format=format,
             card=checkpoint.card | card,
             tree_limit=backbones.tree_limit(backbone),
+            folder=checkpoint.folder,
             **fields,
         )
         model.completed(config)

@@ -1,0 +1,127 @@
+"""Scores of token ids as the checkpoint's own class gives them, one text at a time, in float32.
+
+What ``RewardModel.own_scores`` is made of. Transformers loads the checkpoint a second time by its
+own rules and runs it as it stands: no packing, no mask, no positions of ours. So what a loader
+of this package reads wrongly, a key, a layer, a token, gives another number here.
+
+``classifier``  transformers' class with its own head and its own pooling
+``states``      a bare transformer's states, for heads that transformers has no class for
+``gate_at``     where such a head's gate reads, found by tokens as the released code finds it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lib.errors import ModelError
+from lib.models.backbone import quiet
+from lib.models.prompt import EXAMPLE, EXAMPLE_RESPONSE, PromptFormat
+
+
+class DrawnError(ModelError):
+    """Transformers' own class finds no such weight in the checkpoint, and draws it at random."""
+
+
+REMEDY = "Check config.json against the weights, or load the release again."
+
+
+def classifier(
+    folder: Path, name: str, device: torch.device, sequences: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Logits of ``AutoModelForSequenceClassification``, shape (sequences, labels).
+
+    Raises
+    ------
+    ModelError
+        When the class doesn't load; a ``DrawnError`` when it would draw weights at random.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    module = _loaded(AutoModelForSequenceClassification, folder, name, device)
+    with torch.inference_mode():
+        logits = [module(input_ids=ids).logits[0] for ids in _ids(sequences, device)]
+    return torch.stack(logits).float().cpu().numpy()
+
+
+def states(
+    folder: Path,
+    name: str,
+    device: torch.device,
+    sequences: Sequence[np.ndarray],
+    places: Sequence[Sequence[int]],
+) -> np.ndarray:
+    """States of ``AutoModel`` at some places of each sequence, (sequences, places, features).
+
+    Raises
+    ------
+    ModelError
+        When the class doesn't load, or would draw weights at random.
+    """
+    from transformers import AutoModel
+
+    module = _loaded(AutoModel, folder, name, device)
+    with torch.inference_mode():
+        found = [
+            module(input_ids=ids).last_hidden_state[0, list(at)].float().cpu()
+            for ids, at in zip(_ids(sequences, device), places, strict=True)
+        ]
+    return torch.stack(found).numpy()
+
+
+def gate_at(format: PromptFormat, ids: np.ndarray) -> int:
+    """Where the tokens begin that close the prompt's last turn and open the response.
+
+    The last place of that pattern before the end, as ArmoRM's own code looks for it; so a
+    response that holds the pattern itself is read elsewhere.
+
+    Raises
+    ------
+    ModelError
+        Where the template opens a response otherwise here than in the example.
+    """
+    whole = format.render(EXAMPLE, EXAMPLE_RESPONSE)
+    between = whole.partition(EXAMPLE[-1]["content"])[2].rpartition(EXAMPLE_RESPONSE)[0]
+    pattern = format.tokenize(between)
+    for at in range(len(ids) - len(pattern) - 1, -1, -1):
+        if np.array_equal(ids[at : at + len(pattern)], pattern):
+            return at
+    raise ModelError(
+        f"the tokens of {between!r} before a response to {format.name}", "none", REMEDY
+    )
+
+
+def _loaded(kind, folder: Path, name: str, device: torch.device) -> torch.nn.Module:
+    from transformers import AutoConfig
+
+    try:
+        with quiet():
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            # A kernel that the configuration names would be fetched.
+            config._attn_implementation = config._experts_implementation = None
+            module, report = kind.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+    except Exception as error:  # as many kinds as there are models
+        told = " ".join(str(error).split())[:200] or "no message"
+        raise ModelError(f"{name} in transformers' own class", told, REMEDY) from None
+    if missing := sorted(report["missing_keys"]):
+        raise DrawnError(
+            f"every weight that transformers' {type(module).__name__} reads in {name}",
+            f"no {', '.join(missing[:3])}, which it draws at random",
+            "Save the checkpoint under the keys of its class.",
+        )
+    return module.to(device).eval()
+
+
+def _ids(sequences: Sequence[np.ndarray], device: torch.device) -> Iterator[torch.Tensor]:
+    for ids in sequences:
+        yield torch.from_numpy(np.asarray(ids, np.int64))[None].to(device)

@@ -1,0 +1,50 @@
+"""Tiny checkpoints with room for whole stimuli, and what a check of one finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from lib.check import check
+from lib.check.lines import BLOCKED, WRONG
+
+ROOM = 4096  # tokens: a byte a token or so
+
+
+@pytest.fixture
+def tiny(write_tiny):
+    return write_tiny
+
+
+@pytest.fixture
+def classifier(tiny, tmp_path):
+    """Writes a tiny classifier; gives its folder."""
+
+    def write(**changes):
+        folder = tmp_path / "model"
+        tiny.write_classifier(folder, **{"max_position_embeddings": ROOM, **changes})
+        return folder
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def checked():
+    """A quick check of a folder on a few stimuli."""
+
+    def run(folder, **options):
+        return check(str(folder), device="cpu", **{"items": 12, "quick": True, **options})
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def reds():
+    """Lines that a check finds wrong, and those that they block."""
+
+    def of(checked):
+        lines = checked.lines
+        return tuple(
+            {line for line, found in lines.items() if found == which} for which in (WRONG, BLOCKED)
+        )
+
+    return of
