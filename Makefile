@@ -1,6 +1,8 @@
 # make book: build the site.  make test: every check.  make fast: the quick ones.
 # make audit MODEL=… DATASETS="…": add a model's pages and scorecard to the book.
 #   SOURCE=folder of the files  LIMIT=items of each  SEED=  DTYPE=  DEVICE=  DATE=  YES=1 (hours, too)
+# make check MODEL=…: is its score even right?  DATA=  SOURCE=  ITEMS=  SEED=  REFERENCE=  TRAINING=
+#   JSON=check.json  QUICK=1  DEVICE=  DATE=
 # CORES=how many steps at once; SNAKEMAKE_PROFILE=… sends them elsewhere.
 PYTHON ?= python3
 VENV := .venv
@@ -8,11 +10,11 @@ BIN := $(VENV)/bin
 CORES ?= 2
 
 # Values reach the shell through the environment, as they were typed: nothing expands them.
-GIVEN := MODEL DATASETS SOURCE LIMIT SEED DTYPE DEVICE DATE CORES
+GIVEN := MODEL DATASETS SOURCE LIMIT SEED DTYPE DEVICE DATE CORES DATA ITEMS REFERENCE TRAINING JSON QUICK
 unexport $(GIVEN) YES
 $(foreach name,$(GIVEN),$(eval export AUDIT_$(name) := $$(value $(name))))
 
-.PHONY: book audit test fast lint linkcheck calibrate clean install browser remade
+.PHONY: book audit check test fast lint linkcheck calibrate clean install browser remade
 
 book: $(VENV)/.ready
 	@$(BIN)/python -m lib build --cores "$$AUDIT_CORES"
@@ -21,6 +23,13 @@ audit: $(VENV)/.ready
 	@$(BIN)/python -m lib audit --model "$$AUDIT_MODEL" --datasets "$$AUDIT_DATASETS" \
 	  --source "$$AUDIT_SOURCE" --limit "$$AUDIT_LIMIT" --seed "$$AUDIT_SEED" \
 	  --dtype "$$AUDIT_DTYPE" --device "$$AUDIT_DEVICE" --date "$$AUDIT_DATE" --cores "$$AUDIT_CORES" $(if $(filter 1 yes true,$(value YES)),--yes)
+
+# A flag of each value that is set, so that those that aren't keep the command's own defaults.
+CHECKED = DATA SOURCE ITEMS SEED REFERENCE TRAINING JSON DEVICE DATE
+lower = $(shell echo $(1) | tr A-Z a-z)
+check: $(VENV)/.ready
+	@$(BIN)/python -m lib check "$$AUDIT_MODEL" $(if $(filter 1 yes true,$(value QUICK)),--quick) \
+	  $(foreach name,$(CHECKED),$(if $(value $(name)),--$(call lower,$(name)) "$$AUDIT_$(name)"))
 
 test: $(VENV)/.ready browser lint
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "slow or not slow" --dist loadfile --no-loadscope-reorder

@@ -26,6 +26,7 @@ import xarray as xr
 
 from lib import parameters, paths, records
 from lib.atomic import replacing
+from lib.check import lines as checks
 from lib.data import load_items
 from lib.data.items import Items
 from lib.errors import AuditError, ParameterError
@@ -85,6 +86,25 @@ class Page:
         if paths.place(name) != name:
             model.name = name
         return model
+
+    @cached_property
+    def checked(self):
+        """The check of the page's model: from the file that ``check`` names, else made now."""
+        given = self.parameters
+        name = given["model"]
+        if given.get("check"):
+            found = checks.load(paths.found(given["check"]))
+            if found.model != name:
+                raise ParameterError(
+                    f"a check of {name}", f"one of {found.model}", "Name that model's, or none."
+                )
+            return found
+        from lib.check import check  # imports torch
+
+        options = {key: given[key] or None for key in ("source", "device", "date")}
+        options |= {key: given[key] for key in ("items", "seed", "quick")}
+        found = check(paths.place(name), data=paths.place(given["dataset"]), **options)
+        return replace(found, model=name, dataset=paths.shown(found.dataset))
 
     @cached_property
     def items(self) -> Items | str:
@@ -162,6 +182,15 @@ class Page:
                 "Extracted with": _pairs(attrs["versions"]),
                 "Against the model at hand": " ".join(now for _, now in compared),
             }
+        if "check" in self.parameters:
+            found, now = self.checked, self._as_at_hand()
+            compared.append(now)
+            rows = {
+                "Model": f"{found.model} ({_pairs(found.fingerprint)})",
+                "Data": f"{found.dataset}: {found.items} items",
+                "Checked with": _pairs(found.versions),
+                "Against the model at hand": now[1],
+            }
         rows |= {
             "Page made with": _pairs({name: version(name) for name in PACKAGES}),
             "Machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
@@ -172,6 +201,8 @@ class Page:
         }
         if runs:
             rows["Prompt as rendered"] = runs[0].attrs["template_example"]
+        elif "check" in self.parameters:
+            rows["Prompt as rendered"] = self.checked.example
         rows["Made by"] = self.command()
         if self.parameters.get("tables"):
             folder = paths.tables(self.parameters["tables"])
@@ -201,6 +232,21 @@ class Page:
             return False, f"{attrs['dataset']}: not compared ({paths.shown(str(error))})."
         parts = identity.differences(attrs["fingerprint"], now)
         return bool(parts), against(attrs, parts, identity.versions())
+
+    def _as_at_hand(self) -> tuple[bool, str]:
+        """As ``_compared``, of the page's check."""
+        from lib.models import identity
+
+        found = self.checked
+        if not self.parameters["check"] or not found.fingerprint:
+            return False, "Checked now." if found.fingerprint else "It didn't load."
+        try:
+            now = identity.at_hand(paths.place(found.model), date=self.parameters["date"])
+        except (AuditError, OSError) as error:
+            return False, f"not compared ({paths.shown(str(error))})."
+        parts = identity.differences(found.fingerprint, now)
+        attrs = {"model": found.model, "dataset": found.dataset, "versions": found.versions}
+        return bool(parts), against(attrs, parts, identity.versions(), "check")
 
     def command(self) -> str:
         """The papermill command that makes this page, without its tables.
@@ -238,7 +284,16 @@ def begin(name: str, namespace: Mapping[str, Any]) -> Page:
     checked = parameters.check(known, values, names=[*known, *sorted(given)])
     if checked.get("tables"):
         _check_tables(checked["tables"])
+    _heed(checked.get("model", ""))
     return Page(name, checked, {name: parameter.default for name, parameter in known.items()})
+
+
+def _heed(model: str) -> None:
+    """Say it at the top where the scores of a page's model are known to be wrong."""
+    from IPython.display import display
+
+    if model and (lines := checks.unsound(model)):
+        display(Html(f'<p class="mismatch">{escape(checks.warning(model, lines))}</p>'))
 
 
 def _check_tables(folder: str) -> None:
@@ -359,16 +414,18 @@ def _words(name: str, value: Any) -> list[str]:
     return ["-p", name, str(value)]
 
 
-def against(attrs: Mapping, parts: Sequence[str], versions: Mapping[str, str]) -> str:
-    """A run, by its attributes, beside the model at hand: which parts are others, as
+def against(
+    attrs: Mapping, parts: Sequence[str], versions: Mapping[str, str], kind: str = "run"
+) -> str:
+    """A run or a check, by its attributes, beside the model at hand: which parts are others, as
     ``lib.models.identity.differences`` names them, and which of the installed versions.
     """
-    run = f"the run of {attrs['model']} on {attrs['dataset']}"
+    run = f"the {kind} of {attrs['model']} on {attrs['dataset']}"
     if parts:
         differing = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
         return (
             f"T{run[1:]} was made by another model than the one at hand by that name: "
-            f"{differing} differ. Its numbers are of then; extract it again for those of now."
+            f"{differing} differ. Its numbers are of then; make it again for those of now."
         )
     others = [
         f"{name} {made} then and {versions[name]} now"

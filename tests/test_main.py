@@ -180,6 +180,19 @@ def test_make_expands_nothing_of_what_is_typed(tmp_path):
     assert not list(tmp_path.rglob("pwned"))
 
 
+def test_make_check_names_only_what_is_set(tmp_path):
+    given = ["MODEL=m", "QUICK=1", "JSON=a b.json", "ITEMS=12"]
+    told = subprocess.run(
+        ["make", "-n", "-f", paths.ROOT / "Makefile", "-o", ".venv/.ready", "check", *given],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    ).stdout
+    words = told.replace("\\\n", " ").split()
+    assert words[:5] == [".venv/bin/python", "-m", "lib", "check", '"$AUDIT_MODEL"'], told
+    assert words[5:] == ["--quick", "--items", '"$AUDIT_ITEMS"', "--json", '"$AUDIT_JSON"']
+
+
 # ---- toc, extract ----
 
 

@@ -57,6 +57,7 @@ from lib.atomic import replacing
 from lib.book import inputs, pages
 from lib.book.document import EXTRACTING, LOADING, MINUTES, checked, load, once_each
 from lib.book.merging import explicit, merged
+from lib.check.lines import committed
 from lib.errors import ParameterError, unknown
 
 RESULTS = "book/results"
@@ -64,6 +65,7 @@ EXTRACTED = ".cache/runs"
 MEASUREMENTS = "bench/results"
 LAST = "status"  # the notebook that shows all other pages
 CLOSING = ("changes", LAST)  # those that read what every page before them left
+CHECK = "check"  # that which every other page of a model heeds
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,12 @@ class PagePlan:
         return [from_root(path) for path in inputs.weights(paths.ROOT / self.model)]
 
     @property
+    def check(self) -> str:
+        """The committed check of its model, which every page heeds; empty without."""
+        path = committed(self.model) if self.model else None
+        return from_root(path) if path and path.is_file() else ""
+
+    @property
     def about(self) -> str:
         """What the page is about, for titles; empty for a page of the whole book."""
         if self.shared:
@@ -146,6 +154,8 @@ class PagePlan:
         given |= {"models": models, "measurements": MEASUREMENTS, **self.machine}
         if self.model:
             given["model"] = self.model
+        if self.check:
+            given["check"] = self.check
         if self.runs or not self.shared:
             given["runs"] = [run.folder for run in self.runs]
         if len(self.runs) == 1:
@@ -322,7 +332,8 @@ def _linked(planned: list[PagePlan]) -> list[PagePlan]:
         if place[page.output]:
             read = [other for other in planned if place[other.output] < place[page.output]]
         elif page in first:
-            read = []
+            heeds = page.model and page.notebook != CHECK and not page.check
+            read = [other for other in first if heeds and _checks(other, page.model)]
         elif "model" in declared[page.notebook]:
             read = [other for other in first if other.model == page.model]
         else:
@@ -334,6 +345,10 @@ def _linked(planned: list[PagePlan]) -> list[PagePlan]:
 def _closing(notebook: str) -> int:
     """0 for a page that doesn't close the book, else its place among those that do, from 1."""
     return CLOSING.index(notebook) + 1 if notebook in CLOSING else 0
+
+
+def _checks(page: PagePlan, model: str) -> bool:
+    return page.notebook == CHECK and page.model == model
 
 
 def _known(notebook: str) -> str:

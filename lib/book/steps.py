@@ -183,6 +183,7 @@ def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> 
         committed += _files("book/calibration", True)
     if page.notebook == "changes":
         committed += ["CITATION.cff", *_files("book/releases", True)]
+    committed += [page.check] if page.check else []
     given = (f"notebooks/{page.notebook}.ipynb", *library, *committed)
     words = {"title": page.about, "parameters": page.parameters, "versions": _versions()}
 

@@ -169,6 +169,32 @@ def committed(model: str) -> Path:
     return paths.BOOK / "checks" / f"{paths.slug(model)}.json"
 
 
+def unsound(model: str) -> list[str]:
+    """Lines of *Head* and *Reading* that a check found wrong: a committed one, or a page's.
+
+    None where neither is there, or can be read.
+    """
+    try:
+        return load(committed(model)).unsound
+    except StoreError:
+        pass
+    page = paths.RESULTS / paths.slug(model) / "check.parquet"
+    try:
+        rows = pd.read_parquet(page, columns=["line", "verdict"])
+    except (OSError, ValueError, KeyError):
+        return []
+    wrong = rows.loc[rows["verdict"] == WRONG, "line"]
+    return [line for line in (HEAD, READING) if line in set(wrong)]
+
+
+def warning(model: str, lines: Sequence[str]) -> str:
+    """What every page of a model says whose *Head* or *Reading* is wrong."""
+    return (
+        f"{model} failed the check of {' and '.join(lines)}: its scores are not those of the model "
+        "that it names, and no verdict on them holds."
+    )
+
+
 def _finite(value):
     if isinstance(value, Mapping):
         return {key: _finite(each) for key, each in value.items()}

@@ -1,0 +1,78 @@
+"""What the page of a check says, written from its rows and tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lib import words
+from lib.check.lines import BLOCKED, LINES, NOT_ASKED, RIGHT, UNTOLD, WRONG, Checked, warning
+
+FAULT = "{line}, {what}: found {found}; expected {expected}. {do}"
+
+
+def takeaways(checked: Checked) -> list[str]:
+    """Which lines are right; each fault and what couldn't be told; what a user should know."""
+    by = {verdict: [n for n, v in checked.lines.items() if v == verdict] for verdict in _ORDER}
+    asked = len(LINES) - len(by[NOT_ASKED])
+    sentences = [f"Of {words.count(asked, 'line')} asked, {_told(by)}."]
+    rows = checked.frame()
+    sentences += words.each(rows[rows["verdict"].isin([WRONG, UNTOLD])], FAULT)
+    if checked.unsound:
+        sentences.append(warning(checked.model, checked.unsound))
+    sentences += _own_system_prompt(rows)
+    sentences += _number_types(checked.frame("shifts"))
+    sentences += _costs(checked.frame("costs"))
+    if by[NOT_ASKED]:
+        sentences.append(f"Not asked, for want of a file: {', '.join(by[NOT_ASKED])}.")
+    return [sentence.strip() for sentence in sentences]
+
+
+_ORDER = (RIGHT, WRONG, UNTOLD, BLOCKED, NOT_ASKED)
+
+
+def _told(by: dict[str, list[str]]) -> str:
+    said = {
+        RIGHT: "right: {}",
+        WRONG: "wrong: {}",
+        UNTOLD: "not to be told: {}",
+        BLOCKED: "blocked by those: {}",
+    }
+    return "; ".join(form.format(", ".join(by[name])) for name, form in said.items() if by[name])
+
+
+def _own_system_prompt(rows: pd.DataFrame) -> list[str]:
+    own = rows[(rows["what"] == "system prompt") & ~rows["found"].isin(["none"])]
+    return words.each(own, "The template puts a system prompt before every conversation: {found}.")
+
+
+def _number_types(shifts: pd.DataFrame) -> list[str]:
+    if shifts.empty:
+        return []
+    kind = shifts["way"].isin(["bfloat16", "float16"])
+    exact = shifts[~kind]
+    return [
+        f"In float32 no batch, padding, order or kernel moves a score by more than "
+        f"{exact['largest'].max():.1e} standard deviations ({len(exact)} ways).",
+        *words.each(
+            shifts[kind],
+            "In {way} a score is off by {spread:.2f} standard deviations (root mean square, the "
+            "worst score) and by {largest:.2f} at most; of {comparisons} comparisons {sides:.1%} "
+            "change sides.",
+        ),
+    ]
+
+
+def _costs(costs: pd.DataFrame) -> list[str]:
+    if costs.empty:
+        return []
+    own = costs.iloc[0]
+    rate = words.estimate(own["rate"], own["low"], own["high"])
+    sentences = [
+        f"Under its own template the right response wins {rate} of {own['n']} pairs that differ in "
+        "correctness."
+    ]
+    for row in costs.iloc[1:].itertuples():
+        ends = words.estimate(row.difference, row.difference_low, row.difference_high, "+.3f")
+        name = "no template" if row.template == "none" else f"{row.template} template"
+        sentences.append(f"Under {name} it wins {row.rate:.3f}; the paired difference is {ends}.")
+    return sentences
