@@ -27,6 +27,7 @@ from lib.analyses.labels import stats as labels
 from lib.analyses.protocols import stats as protocols
 from lib.analyses.separability import stats as separability
 from lib.book import mathml, pages, plan
+from lib.check import invariance
 from lib.data import SETS, helpsteer2
 from lib.planted import checks
 from lib.stats import proportions, winrates
@@ -249,7 +250,7 @@ def test_what_is_said_to_be_left_out_is():
 def test_methods_hold_conventions_and_no_results():
     constants = {winrates.STRONG, *winrates.CHANCE, winrates.POWER, labels.GAP, labels.DISCRIMINANT}
     constants |= {stats.THRESHOLD, separability.RECOVERED, gate.CORRELATION, 0.05, 0.95}
-    constants |= {checks.LEVEL, checks.FALSE, *checks.COVERAGE}
+    constants |= {checks.LEVEL, checks.FALSE, *checks.COVERAGE, invariance.NOISE}
     typed = set(re.findall(r"(?<![\w.])\d*\.\d+", METHODS))
     assert typed <= {_short(value) for value in constants}
 
