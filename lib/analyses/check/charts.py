@@ -21,7 +21,9 @@ def shifts(table: pd.DataFrame) -> Chart:
     require(table, ("way", "largest"), "shifts")
     largest = table["largest"].to_numpy(float)
     powers = np.log10(np.where(largest > 0, largest, np.nan))
-    rows = pd.DataFrame({"name": table["way"], "group": "all", "value": powers, **EMPTY})
+    rows = pd.DataFrame(
+        {"name": table["way"], "group": "the shortest items", "value": powers, **EMPTY}
+    )
     return intervals(
         rows.assign(note=np.where(largest > 0, "", "no shift")),
         title="largest shift, power of ten of a standard deviation",
@@ -44,7 +46,7 @@ def windows(table: pd.DataFrame) -> Chart:
     rows = pd.DataFrame(
         {
             "name": [f"{window:,} tokens" for window in table["window"]],
-            "group": "all",
+            "group": "every text",
             "value": table["cut"],
             **EMPTY,
             "note": "",
@@ -71,7 +73,7 @@ def costs(table: pd.DataFrame) -> Chart:
     own = table["template"] == "its own"
     rows = table.rename(columns={"template": "name", "rate": "value"})
     return intervals(
-        rows.assign(group="all", note="", tone=np.where(own, "better", "baseline")),
+        rows.assign(group="stimuli", note="", tone=np.where(own, "better", "baseline")),
         title="right response wins",
         reference=0.5,
         domain=(0.0, 1.0),
