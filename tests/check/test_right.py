@@ -7,6 +7,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+from lib import paths
 from lib.__main__ import main
 from lib.check import check, lines, template
 from lib.check.scales import shares
@@ -43,7 +44,7 @@ def test_an_embedded_model_is_right(name):
     assert_right(check(name, quick=True, device="cpu"))
 
 
-@pytest.mark.parametrize("name", ["smol-armo", "smol-mixed"])
+@pytest.mark.parametrize("name", [path.stem for path in (paths.BOOK / "checks").glob("*.json")])
 def test_what_is_committed_of_an_embedded_model_is_right_and_of_its_present_weights(name):
     path = lines.committed(name)
     jsonschema.validate(json.loads(path.read_text()), SCHEMA)
