@@ -100,7 +100,9 @@ def test_the_first_example_runs_as_it_stands(tmp_path, monkeypatch):
     import doctest
 
     import lib
+    from lib.models import backbone
 
+    (tmp_path / "backbones").symlink_to(backbone.dequantised().parent)
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))  # nothing extracted is at hand
     assert doctest.testmod(lib, raise_on_error=True).attempted == 5
 

@@ -29,7 +29,7 @@ from lib.stats import validity as on_a_run
 from lib.stats.winrates import validity_as_published
 from lib.summary.compare import calibration
 
-DRAWS = 20  # worlds a check, at most, of the whole table
+DRAWS = 12  # worlds a check, at most, of the whole table
 
 
 def run_of(gaps: np.ndarray, per_prompt: int):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import shutil
 import warnings
 from datetime import datetime
 
@@ -349,8 +350,11 @@ def test_a_backbone_kept_of_another_file_of_the_same_size_is_made_again(kept):
 
 @pytest.mark.slow
 def test_the_embedded_weights_with_two_flipped_signs_are_made_again(tmp_path, monkeypatch):
-    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
     before = backbones.fingerprint(backbones.load_embedded()[0])
+    whole = backbones.dequantised()
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
+    shutil.copytree(whole, tmp_path / "backbones" / whole.name)
+    assert backbones.dequantised() == tmp_path / "backbones" / whole.name
     flipped(backbones.dequantised() / "model.safetensors")
     with pytest.warns(UserWarning, match="model.safetensors"):
         after = backbones.fingerprint(backbones.load_embedded()[0])
