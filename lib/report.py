@@ -319,18 +319,35 @@ def examples(items: Items | str, n: int = 3, seed: int = 0, longest: int = 700) 
     if isinstance(items, str):
         return Html(f"<p>{escape(items)}</p>")
     sample = items.comparisons.sample(min(n, len(items.comparisons)), random_state=seed)
+    return _shown(items, sample, longest)
+
+
+def example(items: Items | str, item: str, better: int, worse: int, longest: int = 4000) -> Html:
+    """One comparison with its text, unfolded: of an item, by the places of its two responses.
+
+    In place of items a sentence says why it can't be shown.
+    """
+    if isinstance(items, str):
+        return Html(f"<p>{escape(items)}</p>")
+    rows, slot = items.comparisons, items.responses["slot"]
+    places = (slot[rows["better"]].to_numpy() == better) & (slot[rows["worse"]].to_numpy() == worse)
+    one = rows[places & (rows["item"].astype(str) == item).to_numpy()].head(1)
+    return _shown(items, one, longest, " open")
+
+
+def _shown(items: Items, rows: pd.DataFrame, longest: int, opened: str = "") -> Html:
     prompts = items.prompts.set_index("item")["prompt"]
     texts = items.responses["text"]
     blocks = []
-    for row in sample.itertuples():
+    for row in rows.itertuples():
         turns = [(turn["role"], turn["content"]) for turn in prompts[row.item]]
         turns += [("better", texts[row.better]), ("worse", texts[row.worse])]
         lines = "".join(
             f'<dt>{escape(role)}</dt><dd dir="auto">{escape(_cut(text, longest))}</dd>'
             for role, text in turns
         )
-        label = f"{row.item} ({row.criterion})"
-        blocks.append(f"<details><summary>{escape(label)}</summary><dl>{lines}</dl></details>")
+        label = f"<summary>{escape(f'{row.item} ({row.criterion})')}</summary>"
+        blocks.append(f"<details{opened}>{label}<dl>{lines}</dl></details>")
     return Html(f'<div class="examples mathjax_ignore">{"".join(blocks)}</div>')
 
 

@@ -124,6 +124,25 @@ def test_examples_show_hostile_data_as_itself(tmp_path):
     assert "<script" not in shown and "more characters" in shown
 
 
+def test_one_example_is_the_one_that_is_asked_for_and_shows_hostile_data_as_itself(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    rows = [
+        {"prompt": f"{HOSTILE} {k}", "chosen": f"{HOSTILE} yes {k}", "rejected": f"{HOSTILE} no"}
+        for k in range(3)
+    ]
+    path.write_text(pd.DataFrame(rows).to_json(orient="records", lines=True))
+    items = load_items(f"file:{path}")
+    item = str(items.prompts["item"][1])
+    shown = report.example(items, item, 0, 1).markup
+    assert shown.count("<details open>") == 1 and "yes 1" in shown and "yes 2" not in shown
+    assert shown.index("yes 1") < shown.index(" no<")
+    assert "<script" not in shown and "more characters" not in shown
+    assert report.example(items, "nowhere", 0, 1).markup.count("<details") == 0
+    assert report.example("<b>not</b> here", item, 0, 1).markup == (
+        "<p>&lt;b&gt;not&lt;/b&gt; here</p>"
+    )
+
+
 def test_examples_say_when_the_text_is_not_at_hand():
     page = report.Page("data", {"model": "m", "dataset": "xstest", "run": "f", "source": ""})
     assert "text of xstest isn&#x27;t read here" in report.examples(page.items).markup
