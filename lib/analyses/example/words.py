@@ -6,6 +6,7 @@ import pandas as pd
 
 from lib import words
 from lib.analyses.example.stats import WITH, WITHOUT, Followed
+from lib.markup import READ
 from lib.stats.winrates import ALL, CHANCE, FINAL, STRONG
 
 NONE = "There is no comparison to follow."
@@ -82,7 +83,8 @@ def _corrected(row: pd.Series) -> list[str]:
 
 def _judged(followed: Followed, row: pd.Series) -> str:
     why = _WHY.get(row["verdict"], row["note"])
-    return f"So the cell of {followed.head} {_of(followed)} reads {row['verdict']}: {why}."
+    reads = READ.get(row["verdict"], row["verdict"])
+    return f"So the cell of {followed.head} {_of(followed)} reads “{reads}”: {why}."
 
 
 def _of(followed: Followed) -> str:

@@ -44,7 +44,7 @@ def verdict(row: Any) -> str:
 
 
 def takeaways(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> list[str]:
-    """The heads on all comparisons, their family, length, who was left out.
+    """What names claim, the heads on all comparisons, their family, length, who was left out.
 
     Of a dataset that asks no one question as a whole, its criteria in place of all comparisons.
     """
@@ -54,7 +54,7 @@ def takeaways(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> 
         overall = overall.assign(head=overall["head"] + " on " + overall["subset"])
     each = [verdict(row) for row in overall.itertuples()]
     sentences = each if len(overall) <= FEW else _many(overall, table)
-    sentences = [*sentences, *claims(table), *family(table)]
+    sentences = [*claims(table), *sentences, *family(table)]
     rows = distinct(baselines)
     rows = rows[(rows["subset"] == ALL) & (rows["baseline"] == LONGER)]
     sentences += words.each(
