@@ -14,7 +14,7 @@ SHOWN = 3  # heads that change sides
 _MEANS = {
     "head": "Differences between heads that hold under every protocol",
     "protocol": "Differences between protocols that hold for every head",
-    "interaction": "Interaction, that is, which head wins depends on the protocol",
+    "interaction": "Interaction (which head wins depends on the protocol)",
 }
 _BELOW = {
     "head": "heads that win more under one protocol win less under another",
