@@ -90,7 +90,7 @@ def test_a_page_of_many_heads_counts_those_that_may_be_length():
     told = words.takeaways(
         table, stats.baselines(make_run(np.ones((4, 7)))), make_run(np.ones((4, 7)))
     )
-    assert told[1] == (
+    assert told[2] == (
         "Of the 7 that go with the labels or against them, 3 choose as the longer or the shorter "
         "response does on 95% or more."
     )
