@@ -16,7 +16,17 @@ from typing import Any
 
 from docutils import nodes
 
-ORDINARY = {"better", "chance", "chosen", "coefficient", "convergent", "coverage", "gap", "margin"}
+ORDINARY = {
+    "as published",
+    "better",
+    "chance",
+    "chosen",
+    "coefficient",
+    "convergent",
+    "coverage",
+    "gap",
+    "margin",
+}
 ORDINARY |= {"page", "rejected", "run", "score", "strong", "undefined", "worse"}
 PLURALS = {"criterion": "criteria"}
 SKIPPED = (nodes.title, nodes.reference, nodes.literal, nodes.math, nodes.raw)
