@@ -70,8 +70,8 @@ def takeaways(table: pd.DataFrame, baselines: pd.DataFrame, run: xr.Dataset) -> 
     held_back = run.attrs["dropped"].get(TRAINED, 0)
     if held_back:
         sentences.append(
-            f"{words.count(held_back, 'item')} {'was' if held_back == 1 else 'were'} held back, "
-            f"for the prompt trained a head; {run.sizes['item']} are audited."
+            f"{words.count(held_back, 'item')} {'was' if held_back == 1 else 'were'} held back "
+            f"because the prompt trained a head; {run.sizes['item']} are audited."
         )
     return sentences
 
