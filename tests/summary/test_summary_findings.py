@@ -141,6 +141,11 @@ def test_entangled_pairs_are_told_once_and_the_rest_counted():
     )
 
 
+def test_a_head_without_a_rate_is_not_said_to_go_any_way():
+    lost = cells(("a", "xstest", np.nan, "undefined")).assign(relation=OPPOSED)
+    assert "nan" not in " ".join(says.takeaways(card(lost), lost, NO_PAIRS))
+
+
 def test_rendering_of_the_scorecard(assert_rendered):
     """One name is wrong, one in doubt, one not tested; one head changes sides, one loses."""
     third = cells(("c", "xstest", 0.5, "inconclusive"), ("c", "llmbar", np.nan, "not run"))

@@ -103,9 +103,9 @@ def claims(table: pd.DataFrame) -> list[str]:
     for relation, asks in ((CLAIMED, "what their names claim"), (OPPOSED, "the opposite")):
         rows = judged(table)
         rows = rows[rows["relation"] == relation]
-        names = words.each(
-            rows.assign(reads=rows["verdict"].replace(READ)), "{head} ({win_rate:.2f}, {reads})"
-        )
+        reads = rows["verdict"].replace(READ)
+        rates = rows["win_rate"].map("{:.2f}, ".format).where(rows["win_rate"].notna(), "")
+        names = words.each(rows.assign(reads=rates + reads), "{head} ({reads})")
         if names:
             found.append(f"Asked {asks}: {', '.join(names)}.")
     return found or ["The labels ask something else than the name of any head claims."]

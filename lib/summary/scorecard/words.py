@@ -97,7 +97,7 @@ def _opposed(overall: pd.DataFrame) -> list[str]:
     )
     rows = overall.assign(does=against.fillna("is not shown to go either way"))
     return words.each(
-        rows[rows["relation"] == OPPOSED],
+        rows[rows["relation"] == OPPOSED].dropna(subset=["win_rate"]),
         "The name of {head} claims the opposite of what {dataset} asks; it {does} "
         "({win_rate:.3f} [{low:.3f}, {high:.3f}]).",
     )

@@ -113,4 +113,7 @@ def test_heads_that_are_asked_what_they_claim_and_the_opposite_are_named():
         "Asked what their names claim: safety (1.00, inconclusive), refusal (0.00, inconclusive)."
     )
     assert words.claims(part) == [named]
+    lost = part.assign(win_rate=np.nan, verdict="undefined")
+    named = "Asked what their names claim: safety (undefined), refusal (undefined)."
+    assert words.claims(lost) == [named]
     assert words.claims(table[table["head"] == "tone"])[0].startswith("The labels ask something")
