@@ -103,9 +103,11 @@ def claims(table: pd.DataFrame) -> list[str]:
     for relation, asks in ((CLAIMED, "what their names claim"), (OPPOSED, "the opposite")):
         rows = judged(table)
         rows = rows[rows["relation"] == relation]
-        reads = rows["verdict"].replace(READ)
-        rates = rows["win_rate"].map("{:.2f}, ".format).where(rows["win_rate"].notna(), "")
-        names = words.each(rows.assign(reads=rates + reads), "{head} ({reads})")
+        names = [
+            f"{row.head} ({'' if pd.isna(row.win_rate) else f'{row.win_rate:.2f}, '}"
+            f"{READ.get(row.verdict, row.verdict)})"
+            for row in rows.itertuples()
+        ]
         if names:
             found.append(f"Asked {asks}: {', '.join(names)}.")
     return found or ["The labels ask something else than the name of any head claims."]
