@@ -6,12 +6,13 @@ import pandas as pd
 
 from lib.charts.heatmap import STEP, TOLD, cell, heatmap
 from lib.charts.render import Chart, plain, require
+from lib.data.asks import KINDS
 
 COLUMNS = ("protocol", "kind", "head", "n", "prompts", "win_rate", "low", "high", "note")
 CAPTION = (
     "Share of comparisons in which the head scores the preferred response higher, ties "
     "counted half; blue above one half, vermilion below. Intervals are told where the pointer "
-    "or finger rests."
+    "or finger rests, and in the table of the cells."
 )
 
 
@@ -37,9 +38,9 @@ def protocols(table: pd.DataFrame, longer: pd.DataFrame | None = None) -> Chart:
         When a column is missing or there is no row.
     """
     require(table, COLUMNS, "win rates by protocol")
-    kinds = list(dict.fromkeys(table["kind"]))
     found = table.drop_duplicates("protocol")
-    order = found.sort_values("kind", key=lambda kind: kind.map(kinds.index), kind="stable")
+    place = found["kind"].map({kind: place for place, kind in enumerate(KINDS)})
+    order = found.assign(place=place).sort_values(["place", "protocol"])  # as on the front page
     data = table
     if longer is not None:
         require(longer, COLUMNS, "the longer response")

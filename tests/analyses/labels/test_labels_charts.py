@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib.analyses.labels.charts import labels
@@ -178,3 +180,14 @@ def test_words_tell_length_after_the_heads(cells, length):
 def test_a_table_of_length_without_a_column_is_refused(cells, length):
     with pytest.raises(DataError, match="win_rate"):
         protocols(cells, length.drop(columns="win_rate"))
+
+
+def test_protocols_stand_in_one_order_whatever_that_of_the_runs(cells):
+    kinds = {"xstest": "structured", "hh-rlhf/b": "holistic", "llmbar": "structured"}
+    own = cells[cells["protocol"] == cells["protocol"].iloc[0]]
+    table = pd.concat([own.assign(protocol=name, kind=kind) for name, kind in kinds.items()])
+    (text,) = protocols(table).spec["datasets"].values()
+    drawn = pd.read_csv(io.StringIO(text))
+    assert drawn.sort_values("column")["across"].unique().tolist() == [
+        *("hh-rlhf/b", "llmbar", "xstest")
+    ]
