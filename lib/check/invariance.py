@@ -51,7 +51,8 @@ def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
     yield "order of items", reversed_order
     if subject.kernel[0]:
         yield "packing", lambda: subject.fast(few)
-    yield "attention kernel", lambda: _eager(subject)
+    if getattr(subject.model.backbone, "_supports_sdpa", False):
+        yield "attention kernel", lambda: _eager(subject)
 
 
 def _eager(subject: Subject) -> np.ndarray:
@@ -112,7 +113,10 @@ def _told(record: dict) -> str:
     )
 
 
-def packing(subject: Subject) -> list[Row]:
-    """A note where items are padded because trees don't suit the model."""
+def alone(subject: Subject) -> list[Row]:
+    """Notes on what a model has one way of: items that are padded, a single attention kernel."""
     kernel, why = subject.kernel
-    return [] if kernel else [Row(INVARIANCE, "packing", f"not packed: {why}", "", NOTE)]
+    rows = [] if kernel else [Row(INVARIANCE, "packing", f"not packed: {why}", "", NOTE)]
+    if not getattr(subject.model.backbone, "_supports_sdpa", False):
+        rows.append(Row(INVARIANCE, "attention kernel", "the model has one alone", "", NOTE))
+    return rows

@@ -157,7 +157,7 @@ def _scored(subject: Subject, tables: dict, quick: bool, reference, watch: Watch
         rows += reading.rows(subject)
     with watch(INVARIANCE):
         found, tables["shifts"] = invariance.rows(subject, **loading)
-        rows += [*found, *invariance.packing(subject)]
+        rows += [*found, *invariance.alone(subject)]
     if quick:
         rows.append(Row(TEMPLATE, "cost", "left out of a quick check", "", NOT_ASKED))
     else:

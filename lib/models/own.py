@@ -12,6 +12,7 @@ of this package reads wrongly, a key, a layer, a token, gives another number her
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,8 @@ def states(
     """
     from transformers import AutoModel
 
-    module = _loaded(AutoModel, folder, name, device)
+    # Heads that transformers has no class for hold their transformer as ``model``.
+    module = _loaded(AutoModel, folder, name, device, key_mapping={r"^model\.": ""})
     with torch.inference_mode():
         found = [
             module(input_ids=ids).last_hidden_state[0, list(at)].float().cpu()
@@ -73,10 +75,10 @@ def states(
 
 
 def gate_at(format: PromptFormat, ids: np.ndarray) -> int:
-    """Where the tokens begin that close the prompt's last turn and open the response.
+    """Where the prompt's last turn is closed, before the header that opens the response.
 
-    The last place of that pattern before the end, as ArmoRM's own code looks for it; so a
-    response that holds the pattern itself is read elsewhere.
+    At the last place of the tokens of both before the end, as ArmoRM's own code looks for them;
+    so a response that holds them itself is read elsewhere.
 
     Raises
     ------
@@ -85,16 +87,25 @@ def gate_at(format: PromptFormat, ids: np.ndarray) -> int:
     """
     whole = format.render(EXAMPLE, EXAMPLE_RESPONSE)
     between = whole.partition(EXAMPLE[-1]["content"])[2].rpartition(EXAMPLE_RESPONSE)[0]
+    closing = format.render(EXAMPLE, header=False).partition(EXAMPLE[-1]["content"])[2]
+    closing = format.tokenize(_common(closing, between))
+    ends = np.flatnonzero(closing == format.end_of_turn)
+    offset = int(ends[-1]) if len(ends) else len(closing) - 1
     pattern = format.tokenize(between)
     for at in range(len(ids) - len(pattern) - 1, -1, -1):
         if np.array_equal(ids[at : at + len(pattern)], pattern):
-            return at
+            return at + offset
     raise ModelError(
         f"the tokens of {between!r} before a response to {format.name}", "none", REMEDY
     )
 
 
-def _loaded(kind, folder: Path, name: str, device: torch.device) -> torch.nn.Module:
+def _common(a: str, b: str) -> str:
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))
+    return "".join(character for character, _ in same)
+
+
+def _loaded(kind, folder: Path, name: str, device: torch.device, **options) -> torch.nn.Module:
     from transformers import AutoConfig
 
     try:
@@ -109,6 +120,7 @@ def _loaded(kind, folder: Path, name: str, device: torch.device) -> torch.nn.Mod
                 use_safetensors=True,
                 trust_remote_code=False,
                 output_loading_info=True,
+                **options,
             )
     except Exception as error:  # as many kinds as there are models
         told = " ".join(str(error).split())[:200] or "no message"

@@ -31,6 +31,13 @@ def test_a_tiny_classifier_is_right(classifier, checked):
     assert_right(checked(classifier()))
 
 
+def test_a_model_with_one_kernel_alone_is_right_and_says_so(classifier, checked):
+    found = checked(classifier(kind="gemma2"))
+    assert_right(found)
+    notes = {row.what for row in found.rows if row.verdict == lines.NOTE}
+    assert {"attention kernel", "packing"} <= notes
+
+
 def test_a_tiny_armorm_is_right(tiny, tmp_path, checked):
     tiny.write_armorm(tmp_path, max_position_embeddings=4096)
     found = checked(tmp_path)

@@ -68,3 +68,13 @@ def test_a_class_that_would_draw_its_head_at_random_is_an_error(tmp_path):
 def test_a_model_without_a_folder_has_no_own_class(tiny_model):
     with pytest.raises(ModelError):
         super(type(tiny_model), tiny_model).own_scores([np.arange(5)])
+
+
+@pytest.mark.parametrize("template", [tiny.OPENS_WHEN_ASKED, tiny.NEVER_OPENS, tiny.CHATML])
+@pytest.mark.parametrize("kind", ["llama", "gpt_neox", "gemma2"])
+def test_a_gate_is_read_where_the_prompts_last_turn_is_closed(kind, template, tmp_path):
+    tiny.write_armorm(tmp_path, kind=kind, template=template, heads=3, names=["a", "b", "c"])
+    model = load_model(str(tmp_path), device="cpu")
+    found, sequences = ours(model)
+    own_scores = model.own_scores(sequences)
+    assert (np.abs(found - own_scores) <= 1e-5 * own_scores.std(axis=0)).all()

@@ -7,6 +7,7 @@ import pandas as pd
 
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, nothing, require
+from lib.charts.rows import won
 
 EMPTY = dict.fromkeys(["low", "high"], np.nan)
 
@@ -76,7 +77,7 @@ def costs(table: pd.DataFrame) -> Chart:
         rows.assign(group="stimuli", note="", tone=np.where(own, "better", "baseline")),
         title="right response wins",
         reference=0.5,
-        domain=(0.0, 1.0),
+        domain=won(table["low"], table["rate"], table["high"]),
         data=table,
         name="costs",
         what="Win rates of right responses by template",
