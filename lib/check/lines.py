@@ -25,6 +25,7 @@ EXIT = {RIGHT: 0, WRONG: 1, UNTOLD: 3}
 COULD_NOT_RUN = 4
 FORMAT = 1
 SCHEMA = Path(__file__).with_name("check.schema.json")
+COLUMNS = ["line", "what", "verdict", "found", "expected", "do"]
 FIELDS = {
     "format": int,
     "model": str,
@@ -124,7 +125,7 @@ class Checked:
     def frame(self, name: str = "") -> pd.DataFrame:
         """The rows as a table, or one of ``tables``."""
         if not name:
-            return pd.DataFrame([asdict(row) for row in self.rows])
+            return pd.DataFrame([asdict(row) for row in self.rows])[COLUMNS]
         return pd.DataFrame(self.tables.get(name, []))
 
     def document(self) -> dict[str, Any]:
