@@ -167,7 +167,7 @@ def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str], turned: li
         *_backdrop(rows, order, left),
         *_intervals(heads, others),
         *_words(heads, others, left),
-        *_touch(heads, others, bool(rows["length"].ne("").any())),
+        *_touch(heads, others, *(bool(rows[name].ne("").any()) for name in ("length", "relation"))),
     ]
     turning = [menu("page", "Heads, by win rate", turned)] if turned else []
     on_page = " && (datum.kind !== 'head' || datum.page === page)" if turned else ""
@@ -280,11 +280,15 @@ def _words(heads, others, left) -> list[alt.Chart]:
     ]
 
 
-def _touch(heads, others, beside_length: bool) -> list[alt.Chart]:
+def _touch(heads, others, beside_length: bool, related: bool) -> list[alt.Chart]:
     """Whole rows as targets of pointer and finger, with all that the table says."""
     numbers = {"precise": "win rate", "interval": "", "n_text": "comparisons"}
-    of_heads = {"name": "head", "relation_text": "head's name", "verdict_text": "verdict"}
-    of_heads |= numbers | {f"{what}_text": what for what in ("wins", "ties", "losses")}
+    of_heads = {"name": "head"} | ({"relation_text": "head's name"} if related else {})
+    of_heads |= (
+        {"verdict_text": "verdict"}
+        | numbers
+        | {f"{what}_text": what for what in ("wins", "ties", "losses")}
+    )
     of_heads |= {"p_text": "adjusted p", "mde_text": "detectable"}
     of_heads |= {"length_text": "beside length"} if beside_length else {}
     return [

@@ -631,6 +631,8 @@ def test_pointing_at_a_head_tells_what_the_table_says(open_page):
         mde=[0.1, np.nan],
         note=["", "scores that are not numbers"],
     )
+    drawn = charts.validity(table.assign(relation="claims this")).spec
+    assert "head's name" in json.dumps(drawn)
     page = open_page([charts.validity(table).html()])
     told = []
     for row in range(2):
