@@ -45,6 +45,7 @@ from lib.charts.rows import (
 )
 
 RIGHT = 64
+NUMBER = written("value", ".3f")
 COLUMNS = ("name", "group", "value", "low", "high", "note")
 
 
@@ -59,6 +60,7 @@ def intervals(
     what: str,
     domain: tuple[float, float] = (math.inf, -math.inf),
     beside: str = "",
+    number: str = NUMBER,
 ) -> Chart:
     """Draw rows of intervals.
 
@@ -80,6 +82,8 @@ def intervals(
         The axis holds at least this.
     beside
         Name of what each row is compared with; its values stand in the column ``beside``.
+    number
+        Vega expression of what is written at a row's end.
 
     Raises
     ------
@@ -111,7 +115,7 @@ def intervals(
         )
         .transform_filter(f"datum.group === group && {on_page}")
         .transform_calculate(
-            number=written("value", ".3f"),
+            number=number,
             interval=spanned(".3f"),
             **({"compared": written("beside", ".3f")} if beside else {}),
         )

@@ -108,7 +108,7 @@ def _record(subject: Subject, way: str, found, right, few) -> dict:
 
 def _told(record: dict) -> str:
     return (
-        f"largest shift {record['largest']:.1e} sd, spread {record['spread']:.1e}; "
+        f"largest shift {record['largest']:.2g} sd, spread {record['spread']:.2g}; "
         f"{record['sides']:.1%} of {record['comparisons']} comparisons change sides"
     )
 

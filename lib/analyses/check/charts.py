@@ -1,15 +1,32 @@
-"""What moves a score, what windows cut, and what the wrong template costs."""
+"""A check's rows; what moves a score, what windows cut, and what the wrong template costs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
+from lib import markup
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, nothing, require
 from lib.charts.rows import won
+from lib.check.lines import Checked
 
 EMPTY = dict.fromkeys(["low", "high"], np.nan)
+
+
+def lines(checked: Checked) -> markup.Html:
+    """All rows as a table on one screen."""
+    frame = checked.frame()
+    parts = zip(frame["expected"], frame["do"], strict=True)
+    table = pd.DataFrame(
+        {
+            "line": frame["line"] + ": " + frame["what"],
+            "verdict": frame["verdict"],
+            "found": frame["found"],
+            "expected; what to do": ["; ".join(filter(None, pair)) or "–" for pair in parts],
+        }
+    )
+    return markup.table(table, fold=40, compact=True)
 
 
 def shifts(table: pd.DataFrame) -> Chart:
@@ -27,7 +44,9 @@ def shifts(table: pd.DataFrame) -> Chart:
     )
     return intervals(
         rows.assign(note=np.where(largest > 0, "", "no shift")),
-        title="largest shift, power of ten of a standard deviation",
+        title="largest shift in standard deviations, as a power of ten",
+        number="isValid(datum.value) ? "
+        "format(pow(10, datum.value), datum.value < -3 ? '.1~e' : '.2~g') : '–'",
         reference=-3.0,
         domain=(-7.0, 1.0),
         data=table,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,3 +136,18 @@ def test_a_line_that_is_no_matter_of_the_score_warns_on_no_page(shown):
     other = [replace(row, verdict="wrong") if row.line == "Length" else row for row in RIGHT]
     save(made(other))
     assert shown() == []
+
+
+def test_a_row_says_what_was_expected_and_what_to_do_in_one_cell():
+    shown = charts.lines(faulty()).markup
+    assert "<bdi>Reading: scores</bdi>" in shown
+    assert "<bdi>at most 0.0001 sd; Don&#x27;t.</bdi>" in shown
+    assert "verdict-wrong" in shown
+    # Nothing was expected of what nobody asked for, and nothing is to be done.
+    assert "<bdi>no file (--reference)</bdi></td><td><bdi>–</bdi>" in charts.lines(made()).markup
+
+
+def test_a_shift_is_written_as_itself_beside_its_power_of_ten():
+    # 2e-06 stands at −5.7 of the axis; its label is the number.
+    drawn = charts.shifts(made().frame("shifts"))
+    assert {"2e-6", "0.5"} <= set(re.findall(r">([^<]+)</text>", drawn.svg()))
