@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
+from scipy.stats import chi2
 
 from lib.check.lines import INVARIANCE, NOTE, RIGHT, UNTOLD, WRONG, Row
 from lib.check.subject import Subject
@@ -86,10 +87,21 @@ def _number_types(subject: Subject) -> list[str]:
 def _number_type(subject: Subject, dtype: str, loading: dict) -> tuple[Row, dict]:
     other = load_model(subject.name, dtype=dtype, **loading)
     record = _record(subject, dtype, subject.fast(subject.encoded, other), subject.all, None)
-    right = record["spread"] <= NOISE
+    low = shown(record["spread"], len(subject.encoded))
+    right = low <= NOISE
     do = "" if right else f"Score in float32: {dtype} keeps too little of these states."
-    expected = f"a spread of at most {NOISE:g} sd from float32"
-    return Row(INVARIANCE, dtype, _told(record), expected, RIGHT if right else WRONG, do), record
+    expected = f"a spread from float32 that isn't shown to exceed {NOISE:g} sd"
+    told = f"{_told(record)}; a spread of at least {low:.2g} is shown"
+    return Row(INVARIANCE, dtype, told, expected, RIGHT if right else WRONG, do), record
+
+
+def shown(spread: float, n: int) -> float:
+    """The least that a root mean square over n independent shifts is shown to be, at 95%.
+
+    By the chi-square distribution of a sum of squares of normal shifts around 0. Responses to
+    one prompt aren't independent, so n counts items.
+    """
+    return float(spread * np.sqrt(n / chi2.ppf(0.95, n)))
 
 
 def _record(subject: Subject, way: str, found, right, few) -> dict:

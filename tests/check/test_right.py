@@ -10,6 +10,7 @@ import pytest
 from lib import paths
 from lib.__main__ import main
 from lib.check import check, lines, template
+from lib.check.invariance import shown
 from lib.check.scales import shares
 from lib.data import load_items
 from lib.errors import StoreError
@@ -43,6 +44,12 @@ def test_a_tiny_armorm_is_right(tiny, tmp_path, checked):
     found = checked(tmp_path)
     assert_right(found)
     assert [record["score"] for record in found.tables["scale"]][-1] == "final score"
+
+
+def test_a_spread_over_few_items_is_shown_to_be_less_than_it_looks():
+    # By hand from a table: the upper 5% point of chi-square is 15.507 at 8 and 83.675 at 64.
+    assert shown(1.0, 8) == pytest.approx((8 / 15.507) ** 0.5, abs=1e-4)
+    assert shown(1.0, 64) == pytest.approx((64 / 83.675) ** 0.5, abs=1e-4)
 
 
 @pytest.mark.slow
