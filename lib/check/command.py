@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 
 from lib import hub
 from lib.check.lines import COULD_NOT_RUN, EXIT, LINES, NOT_ASKED, NOTE, RIGHT, Checked
-from lib.errors import AuditError
+from lib.errors import AuditError, StoreError
 
 NARROWEST, WIDEST = 60, 120
 MARKS = {"right": "ok", "wrong": "WRONG", "can't be told": "?", "blocked": "-", "not asked": "."}
@@ -22,17 +24,37 @@ def run(model: str, *, json: str = "", **options) -> int:
     from lib.check.measure import check
 
     try:
-        checked = check(model, watch=lambda line: hub.under_way(f"{line} of {model}"), **options)
         if json:
-            checked.save(json)
+            _writable(Path(json))
+        checked = check(model, watch=lambda line: hub.under_way(f"{line} of {model}"), **options)
     except AuditError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return COULD_NOT_RUN
     except OSError as error:
-        print(f"needed to read and write files; found {error}", file=sys.stderr)
-        return COULD_NOT_RUN
+        return _refused(error)
     print(table(checked, shutil.get_terminal_size().columns))
+    if json:
+        try:
+            checked.save(json)
+        except OSError as error:
+            return _refused(error)
     return EXIT[checked.verdict]
+
+
+def _refused(error: OSError) -> int:
+    refused = StoreError("to read and write files", f"{error}", "Mend that.")
+    print(f"StoreError: {refused}", file=sys.stderr)
+    return COULD_NOT_RUN
+
+
+def _writable(path: Path) -> None:
+    """Is there a place for a file? Said before minutes are spent on what it is to hold."""
+    remedy = "Name a file in a folder that you may write to: --json FILE"
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir():
+        raise StoreError(f"a file at {path}", "a folder" if path.is_dir() else "no folder", remedy)
+    if not os.access(folder, os.W_OK):
+        raise StoreError(f"a file at {path}", f"{folder} can't be written to", remedy)
 
 
 def table(checked: Checked, width: int = 100) -> str:

@@ -29,13 +29,24 @@ from lib.check.lines import (
 )
 from lib.check.subject import Subject, encoded
 from lib.data import load_items
-from lib.errors import ModelError
+from lib.errors import ModelError, unknown
 from lib.extraction.job import NothingToScoreError
+from lib.models import (
+    EMBEDDED,
+    folder_of,
+    frozen,
+    identity,
+    is_frozen,
+    layout_of,
+    load_model,
+    pooling,
+    resolve,
+)
 from lib.models import backbone as backbones
 from lib.models import checkpoint as checkpoints
-from lib.models import folder_of, frozen, identity, is_frozen, layout_of, load_model, pooling
 from lib.models.classifier import Classifier
 from lib.models.prompt import PromptFormat
+from lib.models.template import DATE, day_of
 
 DATA = "stimuli/controlled"
 ITEMS = 64
@@ -99,7 +110,12 @@ def check(
         When the check can't run: no such model or data, or nothing in it to score.
     """
     if reference is not None:
-        outside.read(reference)  # what is wrong with the file is said before anything is loaded
+        outside.read(reference)  # what is wrong with a file is said before anything is loaded
+    learnt = None if training is None else load_items(f"file:{training}", ties="keep")
+    resolve(device, None)  # what is wrong with the command is no fault of the model
+    day_of(date or DATE)
+    if not model.strip():
+        raise unknown("model, or a folder or hub id of one", model, EMBEDDED, ModelError)
     loaded = load_items(data, source=source, limit=items, seed=seed)
     with watch(HEAD):
         opened = _opened(model, date)
@@ -129,9 +145,9 @@ def check(
         told = {row.line for row in rows}
         waiting = [HEAD, READING, INVARIANCE, LENGTH, SCALE, *([REFERENCE] if reference else [])]
         rows += blocked([line for line in waiting if line not in told], stopped)
-    if training is not None:
+    if learnt is not None:
         with watch(OVERLAP):
-            rows += outside.overlap(load_items(data, source=source), training)
+            rows += outside.overlap(load_items(data, source=source), learnt)
     for line, flag in ((REFERENCE, "--reference"), (OVERLAP, "--training")):
         if all(row.line != line for row in rows):
             rows.append(Row(line, "all", f"no file ({flag})", "", NOT_ASKED))

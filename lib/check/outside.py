@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from lib import documents
-from lib.check.lines import OVERLAP, REFERENCE, RIGHT, UNTOLD, WRONG, Row
+from lib.check.lines import BLOCKED, OVERLAP, REFERENCE, RIGHT, UNTOLD, WRONG, Row
 from lib.check.subject import Subject
-from lib.data import load_items, sources
+from lib.data import sources
 from lib.data.items import Items
 from lib.data.measures import ngrams
 from lib.errors import DataError
@@ -45,27 +47,39 @@ def read(path: str | Path) -> dict[str, Published]:
     Raises
     ------
     DataError
-        For a file without ids, or without scores and choices; for an id that is there twice.
+        For a file without ids, or without scores and choices, or without rows; for an id that
+        is there twice.
     """
     found: dict[str, Published] = {}
     for number, row in enumerate(_rows(Path(path))):
-        name = row.get("id", row.get("item"))
-        each = _published(row)
+        name, each = _id(row.get("id", row.get("item"))), _published(row)
         if name is None or each is None:
             there = ", ".join(map(str, row)) or "no columns"
             raise DataError(f"{LAYOUT} in row {number} of {path}", there, "Name them so.")
-        if str(name) in found:
-            raise DataError(f"each id once in {path}", f"{str(name)!r} again", "Keep one.")
-        found[str(name)] = each
+        if name in found:
+            raise DataError(f"each id once in {path}", f"{name!r} again", "Keep one.")
+        found[name] = each
+    if not found:
+        raise DataError(f"at least one row in {path}", "none", "Name the file with the results.")
     return found
+
+
+def _id(value) -> str | None:
+    """An id as text; none for what is neither text nor a whole number."""
+    if isinstance(value, float) and value.is_integer():  # a column that once had gaps
+        value = int(value)
+    return str(value) if type(value) in (str, int) else None
 
 
 def _rows(path: Path):
     if path.suffix == ".json":
         content = documents.read_bytes(path, what="a reference", limit=1 << 28)
+        content = content.removeprefix(codecs.BOM_UTF8)
         try:
             whole = documents.parse_json(content)
-        except ValueError:  # JSON Lines under another name
+        except ValueError as reason:
+            if b"\n{" not in content.strip():  # else JSON Lines under another name
+                raise DataError(f"JSON in {path}", f"{reason}", "Mend the file.") from None
             whole = None
         if isinstance(whole, Mapping) and any(isinstance(v, list) for v in whole.values()):
             columns = {k: v for k, v in whole.items() if isinstance(v, list)}
@@ -85,9 +99,9 @@ def _published(row: Mapping) -> Published | None:
     if row.get("scores") is not None:
         return _numbers(_several(row["scores"]))
     if row.get("results") is not None:
-        (choice, *more) = _several(row["results"])
-        known = not more and choice in (0, 0.5, 1)
-        return Published(choice=float(choice)) if known else None
+        choices = [_number(value) for value in _several(row["results"])]
+        known = len(choices) == 1 and choices[0] in (0, 0.5, 1)
+        return Published(choice=choices[0]) if known else None
     return None
 
 
@@ -97,8 +111,17 @@ def _several(value) -> list:
 
 
 def _numbers(values: list) -> Published | None:
-    good = all(isinstance(v, (int, float, np.number)) and np.isfinite(v) for v in values)
-    return Published(scores=[float(v) for v in values]) if good else None
+    found = [_number(value) for value in values if not isinstance(value, bool)]
+    good = len(found) == len(values) > 0 and all(map(math.isfinite, found))
+    return Published(scores=found) if good else None
+
+
+def _number(value) -> float:
+    """A cell of a table is text; NaN for what is no number."""
+    try:
+        return float(value) if isinstance(value, (str, int, float)) else math.nan
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def reference(subject: Subject, path: str | Path, allowed: float) -> tuple[list[Row], list[dict]]:
@@ -113,19 +136,31 @@ def reference(subject: Subject, path: str | Path, allowed: float) -> tuple[list[
     if len(subject.model.heads) > 1 and len(subject.named) == len(subject.model.heads):
         do = "Nothing says which of its heads was published."
         return [Row(REFERENCE, "scores", "several heads", "one score", UNTOLD, do)], []
+    if not sd:
+        do = "Mend Scale first."
+        return [Row(REFERENCE, "scores", "no score that varies", "one", BLOCKED, do)], []
     owner = subject.items.item_of_response
-    differences, agree = [], []
+    differences, agree, others = [], [], []
     for i, name in enumerate(subject.items.prompts["item"].astype(str)):
         if name not in published:
             continue
         ours, theirs = scores[owner == i], published[name]
-        if theirs.scores is not None and len(theirs.scores) == len(ours):
-            gaps = np.abs(ours - theirs.scores) / sd
+        if theirs.scores is not None and len(theirs.scores) != len(ours):
+            others.append(name)
+            continue
+        if theirs.scores is not None:
+            with np.errstate(over="ignore"):  # infinitely far is far
+                gaps = np.abs(ours - theirs.scores) / sd
             differences += [
                 {"item": name, "slot": slot, "ours": float(a), "theirs": float(b), "sd": float(g)}
                 for slot, (a, b, g) in enumerate(zip(ours, theirs.scores, gaps, strict=True))
             ]
         agree += _choices(subject, name, scores, owner, i, theirs, sd, differences)
+    unfit = f"{len(others)} items with another number of scores than responses: "
+    unfit = f"{unfit}{', '.join(others[:3])}" if others else ""
+    if unfit and not agree:
+        do = "Give each response of these items its score."
+        return [Row(REFERENCE, "scores", unfit, "a score a response", UNTOLD, do)], []
     if not agree:
         found = f"none of {len(published)} ids is an item of {subject.items.name}"
         do = "Name the data that the results are of: --data, and its items: --items."
@@ -139,14 +174,17 @@ def reference(subject: Subject, path: str | Path, allowed: float) -> tuple[list[
     )
     if beyond:
         told += ": " + ", ".join(dict.fromkeys(r["item"] for r in differences[:beyond][:3]))
+    if unfit:
+        told += f"; {unfit}"
     do = "Look at the largest differences: another template, revision or number type?"
+    do = do if beyond else "Give each response of these items its score." if unfit else ""
     row = Row(
         REFERENCE,
         "scores",
         told,
         f"the same choices, and scores within {allowed:.2g} sd",
-        WRONG if beyond else RIGHT,
-        do if beyond else "",
+        WRONG if beyond else UNTOLD if unfit else RIGHT,
+        do,
     )
     return [row], differences[:SHOWN]
 
@@ -164,17 +202,14 @@ def _choices(subject, name, scores, owner, i, theirs, sd, differences) -> list[f
                 {"item": name, "slot": -1, "ours": float(np.sign(ours)), "theirs": other}
                 | {"sd": float(apart)}
             )
-        elif len(theirs.scores) == (owner == i).sum():
-            other = theirs.scores[row.better - first] - theirs.scores[row.worse - first]
         else:
-            continue
+            other = theirs.scores[row.better - first] - theirs.scores[row.worse - first]
         found.append(1.0 if np.sign(ours) == np.sign(other) else 0.5 if not ours * other else 0.0)
     return found
 
 
-def overlap(items: Items, path: str | Path) -> list[Row]:
-    """Shares of the prompts that stand in a training file, whole or by 13 words in a row."""
-    training = load_items(f"file:{path}", ties="keep")
+def overlap(items: Items, training: Items) -> list[Row]:
+    """Shares of the prompts that stand in training data, whole or by 13 words in a row."""
     texts = [_text(prompt) for prompt in training.prompts["prompt"]]
     whole = {_normal(text) for text in texts}
     grams = {gram for text in texts for gram in ngrams(text, GRAM) if len(gram) == GRAM}
@@ -186,7 +221,7 @@ def overlap(items: Items, path: str | Path) -> list[Row]:
     )
     do = "Leave those items out: a model that was trained on them isn't judged by them."
     bad = bool(same or shared)
-    expected = f"none in {Path(path).name}"
+    expected = f"none in {Path(training.name).name}"
     return [Row(OVERLAP, "prompts", found, expected, WRONG if bad else RIGHT, do if bad else "")]
 
 

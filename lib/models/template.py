@@ -51,7 +51,7 @@ class Template:
                 "Set tokenizer.chat_template to the template it was trained with, or save "
                 "it as chat_template.jinja beside the tokenizer.",
             )
-        written = _day(DATE if day is None else day)
+        written = day_of(DATE if day is None else day)
         if wrong := trial.fault(*_program(tokenizer), conversations):
             raise ModelError(
                 f"a chat template of {name} that renders any conversation in bounds of time, "
@@ -107,7 +107,8 @@ def rendered(write, asked: Sequence[tuple[list[dict], bool]]) -> list[str] | Ren
     return RenderError(reason[:200])
 
 
-def _day(text: str) -> datetime:
+def day_of(text: str) -> datetime:
+    """The day of a date as text; a ``ModelError`` where it is none."""
     try:
         return datetime.fromisoformat(f"{date.fromisoformat(text)}")
     except (TypeError, ValueError):
