@@ -221,7 +221,7 @@ def overlap(items: Items, training: Items) -> list[Row]:
     )
     do = "Leave those items out: a model that was trained on them isn't judged by them."
     bad = bool(same or shared)
-    expected = f"none in {Path(training.name).name}"
+    expected = f"none in {Path(training.name.removeprefix('file:')).name}"
     return [Row(OVERLAP, "prompts", found, expected, WRONG if bad else RIGHT, do if bad else "")]
 
 
