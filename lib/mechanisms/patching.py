@@ -39,13 +39,14 @@ against: hooks on whole runs of every described kind of tiny backbone (``tests/m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 import xarray as xr
+from torch.utils.hooks import RemovableHandle
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -183,12 +184,11 @@ class Runner:
         """Keys and values of tokens from the start of a text."""
         prefix = Prefix()
         if len(ids):
-            held, recording = _prefix.set(prefix), _recording.set(True)
+            recording = _recording.set(True)
             try:
-                prefix.states = self._run(ids, 0)[0].float()
+                prefix.states = self._run(ids, prefix)[0].float()
             finally:
                 _recording.reset(recording)
-                _prefix.reset(held)
             prefix.length = len(ids)
         return prefix
 
@@ -206,30 +206,17 @@ class Runner:
                 (layer, part), (args[0] if args else kwargs["hidden_states"])[0]
             )
 
-        with contextlib.ExitStack() as hooks:
+        def hooks():
             for n, layer in enumerate(self.anatomy.layers):
-                heard = [
-                    layer.attention.register_forward_hook(keep(n, ATTENTION)),
-                    layer.mlp.register_forward_hook(keep(n, MLP)),
-                    layer.module.register_forward_hook(keep(n, STREAM)),
-                ]
+                yield layer.attention.register_forward_hook(keep(n, ATTENTION))
+                yield layer.mlp.register_forward_hook(keep(n, MLP))
+                yield layer.module.register_forward_hook(keep(n, STREAM))
                 if mixed:
-                    heard.append(
-                        layer.out.register_forward_pre_hook(given(n, MIXED), with_kwargs=True)
-                    )
-                if n == 0:
-                    heard.append(
-                        layer.module.register_forward_pre_hook(
-                            given(0, EMBEDDING), with_kwargs=True
-                        )
-                    )
-                for hook in heard:
-                    hooks.callback(hook.remove)
-            held = _prefix.set(prefix)
-            try:
-                states = self._run(ids, prefix.length)
-            finally:
-                _prefix.reset(held)
+                    yield layer.out.register_forward_pre_hook(given(n, MIXED), with_kwargs=True)
+            first = self.anatomy.layers[0].module
+            yield first.register_forward_pre_hook(given(0, EMBEDDING), with_kwargs=True)
+
+        states = self._run(ids, prefix, hooks())
         return Recorded(outputs, states[0].float())
 
     def patched(
@@ -298,32 +285,36 @@ class Runner:
             return before
 
         headed = {layer for node in rows for layer, part, head in node.places if head >= 0}
-        with contextlib.ExitStack() as hooks:
+
+        def hooks():
             for n, layer in enumerate(self.anatomy.layers):
-                made = [
-                    layer.module.register_forward_pre_hook(join(n), with_kwargs=True),
-                    layer.attention.register_forward_hook(put(n, ATTENTION)),
-                    layer.mlp.register_forward_hook(put(n, MLP)),
-                    layer.module.register_forward_hook(put(n, STREAM)),
-                ]
+                yield layer.module.register_forward_pre_hook(join(n), with_kwargs=True)
+                yield layer.attention.register_forward_hook(put(n, ATTENTION))
+                yield layer.mlp.register_forward_hook(put(n, MLP))
+                yield layer.module.register_forward_hook(put(n, STREAM))
                 if n in headed:
-                    made.append(layer.out.register_forward_pre_hook(put_heads(n)))
-                for hook in made:
-                    hooks.callback(hook.remove)
-            held = _prefix.set(prefix)
-            try:
-                states = self._run(ids, prefix.length)
-            finally:
-                _prefix.reset(held)
+                    yield layer.out.register_forward_pre_hook(put_heads(n))
+
+        states = self._run(ids, prefix, hooks())
         states = states[1:, list(read)].float()
         return states[torch.as_tensor(np.argsort(order), device=states.device)]
 
-    def _run(self, ids: np.ndarray, start: int) -> torch.Tensor:
+    def _run(
+        self, ids: np.ndarray, prefix: Prefix, hooks: Iterable[RemovableHandle] = ()
+    ) -> torch.Tensor:
+        """States after the final norm of tokens that follow a prefix; hooks are gone after."""
         tokens = torch.as_tensor(np.asarray(ids), device=self.device)[None]
-        places = torch.arange(start, start + tokens.shape[1], device=self.device)[None]
-        return self.backbone(
-            input_ids=tokens, position_ids=places, attention_mask=None, use_cache=False
-        ).last_hidden_state
+        places = prefix.length + torch.arange(tokens.shape[1], device=self.device)[None]
+        held = _prefix.set(prefix)
+        try:
+            with contextlib.ExitStack() as stack:
+                for hook in hooks:
+                    stack.callback(hook.remove)
+                return self.backbone(
+                    input_ids=tokens, position_ids=places, attention_mask=None, use_cache=False
+                ).last_hidden_state
+        finally:
+            _prefix.reset(held)
 
 
 @contextlib.contextmanager
