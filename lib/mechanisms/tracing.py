@@ -29,11 +29,13 @@ every kind described, whose parts are found again by zeroing what enters the fin
 from __future__ import annotations
 
 import numpy as np
+import torch
 import xarray as xr
 
 from lib.errors import ModelError
 from lib.extraction import extract
-from lib.models.anatomy import Anatomy, describe
+from lib.models.anatomy import Anatomy, Norm, describe
+from lib.run import align
 
 CONSTANT = "constant"
 FINAL = "final score"  # among the heads, where a gate makes one of them
@@ -91,13 +93,11 @@ def trace(model, items, *, attention_heads: bool = False, **options) -> xr.Datas
 
 def _traced(model, anatomy: Anatomy, run: xr.Dataset, attention_heads: bool) -> xr.Dataset:
     norm, names = anatomy.norm, [*run["head"].values]
-    gain, shift = (x.cpu().numpy().astype(np.float64) for x in (norm.gain, norm.shift))
+    shift = norm.shift.cpu().numpy().astype(np.float64)
     weight = model.weight.astype(np.float64)
     bias = np.zeros(len(weight)) if model.bias is None else model.bias.astype(np.float64)
-    folded = weight * gain
+    folded = norm.folded(torch.from_numpy(weight)).numpy()
     written = run["write"].values.astype(np.float64)
-    if norm.centred:
-        folded = folded - folded.mean(axis=1, keepdims=True)
     stream = written.cumsum(axis=1)[:, ::2]  # the embedding, then as each layer leaves it
     scale = _scale(norm, stream)
     ending = scale[:, -1]
@@ -148,12 +148,9 @@ def _traced(model, anatomy: Anatomy, run: xr.Dataset, attention_heads: bool) -> 
     return traced
 
 
-def _scale(norm, stream: np.ndarray) -> np.ndarray:
-    """1/√(mean square + eps) over the last axis, as ``lib.models.anatomy.Norm.scale``."""
-    square = (stream**2).mean(axis=-1)
-    if norm.centred:
-        square = square - stream.mean(axis=-1) ** 2
-    return 1 / np.sqrt(square + norm.eps)
+def _scale(norm: Norm, stream: np.ndarray) -> np.ndarray:
+    """The norm's scale of float64 states, over their last axis."""
+    return norm.scale(torch.from_numpy(stream)).numpy()
 
 
 def _fixed(anatomy: Anatomy, features: int) -> np.ndarray:
@@ -173,7 +170,7 @@ def _by_head(anatomy, run, written, folded, ending) -> np.ndarray:
         direction = folded
         scale = ending
         if layer.posted is not None:  # through the write's own norm, its scale held too
-            direction = folded * layer.posted.gain.cpu().numpy()
+            direction = layer.posted.folded(torch.from_numpy(folded)).numpy()
             scale = ending * _scale(layer.posted, attended[:, number] @ out.T)
         read = (direction @ out).reshape(len(folded), anatomy.n_heads, -1)
         each = attended[:, number].reshape(len(attended), anatomy.n_heads, -1)
@@ -185,9 +182,8 @@ def _miss(part: np.ndarray, variables: dict, run: xr.Dataset) -> float:
     """The largest distance of a sum from its score or margin, as ``WITHIN`` counts it."""
     score, total = variables["score"], variables["part"].sum(axis=1)
     spread = score.std(axis=0)
-    row = {label: i for i, label in enumerate(run["response"].values)}
-    better, worse = ([row[x] for x in run[side].values] for side in ("better", "worse"))
-    pairs = [(total, score), (total[better] - total[worse], score[better] - score[worse])]
+    gaps = align(run).gaps
+    pairs = [(total, score), (gaps(total), gaps(score))]
     misses = [
         np.abs(found - right) / np.maximum(np.maximum(np.abs(right), spread), np.finfo(float).tiny)
         for found, right in pairs

@@ -50,11 +50,15 @@ class Norm:
         return cls(weight + 1 if kind == "rms, from 1" else weight, shift, eps, False)
 
     def scale(self, x: torch.Tensor) -> torch.Tensor:
-        """1/√(mean square + eps) of states (…, features), of centred ones where it centres."""
-        x = x.float()
-        if self.centred:
-            x = x - x.mean(dim=-1, keepdim=True)
-        return torch.rsqrt(x.pow(2).mean(dim=-1) + self.eps)
+        """1/√(mean square + eps) of states (…, features), of centred ones where it centres.
+
+        Float32, or float64 for such states.
+        """
+        return torch.rsqrt(self._centred(x).pow(2).mean(dim=-1) + self.eps)
+
+    def _centred(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
+        return x - x.mean(dim=-1, keepdim=True) if self.centred else x
 
     def folded(self, directions: torch.Tensor) -> torch.Tensor:
         """Directions (…, features) that read an unscaled stream as they would the normed state.
@@ -66,11 +70,9 @@ class Norm:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """The norm of states, float32: shape as given."""
-        scale = self.scale(x)[..., None]
-        x = x.float()
-        if self.centred:
-            x = x - x.mean(dim=-1, keepdim=True)
-        return x * scale * self.gain.to(x.device) + self.shift.to(x.device)
+        return self._centred(x) * self.scale(x)[..., None] * self.gain.to(x.device) + self.shift.to(
+            x.device
+        )
 
 
 @dataclass(frozen=True)
