@@ -3,6 +3,7 @@
 ``winrates``     ``validity``, ``validity_as_published``, ``baselines``; the words of verdicts
 ``proportions``  clustered win rates and their intervals
 ``permutation``  the exact sign-flip test, Holm's correction
+``signed``       means over prompts of what has a sign: interval, exact sign-flip test
 ``correlation``  kinds of correlation, rank correlation
 ``subspaces``    head matrices as subspaces: spectra, angles, principal directions
 ``probing``      probes with folds by prompt (``questions`` are what is asked of a run)
