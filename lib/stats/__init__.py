@@ -2,7 +2,7 @@
 
 ``winrates``     ``validity``, ``validity_as_published``, ``baselines``; the words of verdicts
 ``proportions``  clustered win rates and their intervals
-``means``        means over prompts, their intervals and ratios
+``ratios``       a mean as a share of another
 ``permutation``  the exact sign-flip test, Holm's correction
 ``signed``       means over prompts of what has a sign: interval, exact sign-flip test
 ``correlation``  kinds of correlation, rank correlation

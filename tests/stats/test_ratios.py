@@ -1,0 +1,32 @@
+"""A share of a mean: its interval is where the t test stands at its level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.stats.ratios import share
+
+
+def test_at_the_ends_of_a_share_the_t_test_is_at_its_level():
+    generator = np.random.default_rng(1)
+    of = generator.normal(1, 1, 20)
+    values = 0.4 * of + generator.normal(0, 0.5, 20)
+    found = share(values, of)
+    assert found.estimate == pytest.approx(values.mean() / of.mean())
+    for end in (found.low, found.high):
+        assert stats.ttest_1samp(values - end * of, 0).pvalue == pytest.approx(0.05)
+    assert found.low < found.estimate < found.high
+
+
+def test_a_share_of_what_may_be_nothing_has_no_number():
+    of = np.asarray([-1.0, 1.0, 0.2])
+    assert np.isnan(share(np.ones((3, 2)), of[:, None])).all()
+    assert np.isnan(share(np.ones((1, 2)), np.ones((1, 1)))).all()
+
+
+def test_a_share_that_never_varies_is_itself():
+    of = np.asarray([1.0, 2.0, 1.5])[:, None]
+    found = share(0.25 * of, of)
+    assert [float(each[0]) for each in found] == pytest.approx([0.25] * 3)
