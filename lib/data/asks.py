@@ -33,6 +33,7 @@ DECLARED: Mapping[str, Asks] = {
     "hh-rlhf/helpful-base": Asks("holistic", "which dialogue people found more helpful"),
     "hh-rlhf": Asks("holistic", "which dialogue people chose"),
     "stimuli/holistic": Asks("holistic", "which response is better in several ways at once"),
+    "stimuli/concepts": Asks("targeted", "which response has more of the criterion"),
     "stimuli/controlled": Asks("targeted", "which response has more of the criterion"),
     "stimuli/probes": Asks("targeted", "which response has more of the criterion"),
     "ultrafeedback": Asks("holistic", "which response a model rated higher"),

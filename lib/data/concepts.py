@@ -50,6 +50,7 @@ QUALITIES = (
     "overall",
 )
 SURFACE = ("confidence", "formatting", "length", "repetition", "sycophancy")
+SURFACE += ("formality", "agreement", "hedging")
 CONCEPTS = (*QUALITIES, *SURFACE)
 
 # Names are compared in lower case with dashes for spaces, dots and underscores.

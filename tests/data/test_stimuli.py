@@ -31,10 +31,12 @@ def prompt_text(pair: dict) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(turn["content"] for turn in prompt)
 
 
-def test_each_controlled_concept_has_sixty_pairs_and_each_probe_twenty_four():
+def test_controlled_concepts_have_sixty_pairs_and_those_of_the_other_sets_twenty_four():
     assert {stem for part, stem in DOCUMENTS if part == "controlled"} == set(proxies.CONCEPTS)
     assert {stem for part, stem in DOCUMENTS if part == "probes"} == set(proxies.PROBES)
-    for part, least in (("controlled", 60), ("probes", 24), ("holistic", 100)):
+    assert {stem for part, stem in DOCUMENTS if part == "concepts"} == set(proxies.SIX)
+    sizes = {"controlled": 60, "probes": 24, "concepts": 24, "holistic": 100}
+    for part, least in sizes.items():
         few = {s: len(pairs_of(p, s)) for p, s in DOCUMENTS if p == part}
         assert min(few.values()) >= least, few
 

@@ -2,7 +2,8 @@
 
 ``stimuli/controlled`` varies one concept and holds the rest, ``stimuli/holistic`` moves
 several qualities together as natural data does, ``stimuli/probes`` varies a surface feature
-with content held equal. Each YAML file of a set holds one concept::
+with content held equal, ``stimuli/concepts`` six ways to put an answer, of which a model's
+states may have a direction. Each YAML file of a set holds one concept::
 
     concept: correctness
     what: One sentence saying what varies.
@@ -26,7 +27,7 @@ from lib.data.items import Builder, Found
 from lib.errors import DataError
 from lib.paths import STIMULI
 
-PARTS = ("controlled", "holistic", "probes")
+PARTS = ("concepts", "controlled", "holistic", "probes")
 WHOLE = False
 SPLITS = ()  # any: there is nothing to choose
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same documents, ten times as fast

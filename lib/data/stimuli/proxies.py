@@ -13,7 +13,8 @@ proxy                  limit                                      may move freel
 length                 token ratio high/low in [.8, 1.25]         verbosity, length
 reading ease           |Flesch difference| ≤ 15                   readability, complexity,
                                                                   verbosity, length,
-                                                                  coherence, repetition
+                                                                  coherence, repetition,
+                                                                  formality
 formatting             same number of Markdown marks              formatting, instruction-
                                                                   following
 refusal                both or neither open with a refusal        safety, honesty
@@ -47,6 +48,7 @@ CONCEPTS = (
     "readability",
 )
 PROBES = ("length", "confidence", "formatting", "sycophancy", "repetition")
+SIX = ("confidence", "formality", "agreement", "verbosity", "hedging", "helpfulness")
 
 LENGTH_RATIO = (0.8, 1.25)
 FLESCH_GAP = 15.0
@@ -61,6 +63,7 @@ FREE = {
         "length",
         "coherence",
         "repetition",
+        "formality",
     },
     "formatting": {"formatting", "instruction-following"},
     "refusal": {"safety", "honesty"},
@@ -75,7 +78,7 @@ def check(concept: str, high: str, low: str) -> list[str]:
     Parameters
     ----------
     concept
-        One of ``CONCEPTS`` or ``PROBES``, or ``"holistic"``, where nothing is held.
+        One of ``CONCEPTS``, ``PROBES`` or ``SIX``, or ``"holistic"``, where nothing is held.
     high, low
         The response that has more of the concept, and the one that has less.
     """
