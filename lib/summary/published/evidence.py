@@ -12,11 +12,12 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from lib.analyses.validity import official
-from lib.summary.published import stats, words
+from lib.summary.published import stars, stats, words
 from lib.summary.published.tables import Facts, Tables
 
 LEVEL = 0.05  # where a test usually rejects
 LINE = 0.99  # an |r| beyond this is that of points on a line
+STARRED = ("safety", "harmlessness")  # the starred heads of the lowest rates
 HALF = 50  # percent
 
 
@@ -102,32 +103,63 @@ def hh_chance(tables: Tables) -> Facts:
     given, above = len(verdicts), int(verdicts.isin(["strong", "tracks"]).sum())
     below = int((verdicts == "inverted").sum())
     most = above + len(tables.names) - given
+    hh, rule = tables.figures["audit"]["hh"], tables.figures["audit"]["rule"]
+    counted = tables.counted(hh["valid"], above, most)
     return {
-        **tables.counted(tables.figures["audit"]["hh"]["valid"], above, most),
+        **counted,
+        "both_contradict": counted["contradicted"] and hh["starred"] > hh["valid"],
         "given": given,
         "above": above,
         "below": below,
         "neither": given - above - below,
+        "low_stars": sum(hh["rates"][name] < rule["weak"] for name in STARRED),
     }
 
 
 def hh_stars(tables: Tables) -> Facts:
-    """Do the two lowest starred heads differ from one half?"""
-    given = tables.every["rates"]["hh-rlhf"]
-    alpha = tables.figures["audit"]["rule"]["alpha"]
+    """The p that rates leave open to a star; stars of heads at hand beside tests of their wins."""
+    given, alpha = tables.every["rates"]["hh-rlhf"], tables.figures["audit"]["rule"]["alpha"]
+    positive = [row["wins_p"] for row in given.values() if row["win_rate"] > 0.5]
+    ends = [(given[name], given[name]["star_p"]) for name in STARRED]
+    again = stars.again(tables.runs)
+    starred = again[again["star_p"] < alpha]
+    wins = again["wins_p"] < alpha
+    others = int((wins & (again["star_p"] >= alpha)).sum())
+    told = {
+        "datasets": " and ".join(dict.fromkeys(again["dataset"])),
+        "many": len(again),
+        "starred": len(starred),
+        "both": int((starred["wins_p"] < alpha).sum()),
+        "others": f", and {others} that the stars don't" if others else "",
+    }
     return {
-        "above": sum(row["win_rate"] > 0.5 for row in given.values()),
-        "both_reject": all(given[name]["p"] < alpha for name in ("safety", "harmlessness")),
+        "open": [
+            {"win_rate": row["win_rate"], "low": words.p_text(low), "high": f"{high:.2f}"}
+            for row, (low, high) in ends
+        ],
+        "positive": len(positive),
+        "found": sum(p < alpha for p in positive),
+        "again": [told] if len(again) else [],
     }
 
 
-def rule_threshold(tables: Tables) -> Facts:
-    """The interval of a head at the threshold."""
+def rule_family(tables: Tables) -> Facts:
+    """How likely one of all heads that know nothing reaches the threshold."""
     audit = tables.figures["audit"]
     n = audit["hh"]["n"]
-    test = scipy_stats.binomtest(round(audit["rule"]["share"] * n), n)
-    low, high = test.proportion_ci(method="wilson")
-    return {"low": low, "high": high}
+    reached = scipy_stats.binom.sf(math.ceil(audit["rule"]["share"] * n) - 1, n, 0.5)
+    return {"with_threshold": -math.expm1(len(tables.names) * math.log1p(-reached))}
+
+
+def rule_threshold(tables: Tables) -> Facts:
+    """The interval of a rate at the threshold, and how likely heads near it reach it."""
+    audit = tables.figures["audit"]
+    n, share = audit["hh"]["n"], audit["rule"]["share"]
+    least = math.ceil(share * n)
+    low, high = scipy_stats.binomtest(round(share * n), n).proportion_ci(method="wilson")
+    reached, reached_low = scipy_stats.binom.sf(least - 1, n, [share, low])
+    known = {"low": low, "high": high, "reached": reached, "reached_low": reached_low}
+    return known | {"exact": low >= share}
 
 
 def safety_subsets(tables: Tables) -> Facts:
@@ -170,6 +202,9 @@ def named_pairs(tables: Tables) -> Facts:
         "renamed": pairs["renamed"].sum(),
         "same_source": pairs["same_source"].sum(),
         "safety_head": safety,
+        "misnamed": pairs["renamed"][
+            (pairs[["called", "other_called"]] == "safety").any(axis=1)
+        ].all(),
         "called_safety": (pairs[["called", "other_called"]] == "safety").any(axis=1).sum(),
         "with_safety": (pairs[["head", "other"]] == safety).any(axis=1).sum(),
     }
@@ -231,6 +266,7 @@ def regression(tables: Tables) -> Facts:
     bounds, gap = tables.bounds, tables.figures["audit"]["geometry"]["gap"]
     most, least = bounds["largest RMS correlation"], bounds["smallest RMS cosine"]
     picture = bounds["RMS cosine of the picture"]
+    traced = tables.figures["sources"]["armorm-picture"]["address"] != "unknown"
     root, told = math.sqrt(gap), tables.figures["audit"]["geometry"].get("gap_is")
     consistent, pictured = most["high"] >= most["published"], picture["low"] <= gap
     return {
@@ -245,8 +281,11 @@ def regression(tables: Tables) -> Facts:
         # by every reading that the source leaves open
         "contradicted": not consistent and (bool(told) or root < least["low"]),
         "allowed": "allows" if picture["high"] >= least["low"] else "rules out",
-        "pictured": pictured,
-        "unpictured": not pictured and (bool(told) or root < picture["low"]),
+        "pictured": traced and pictured,
+        "unpictured": traced and not pictured and (bool(told) or root < picture["low"]),
+        "traced": ""
+        if traced
+        else "Its address was not written down: what nobody can look up decides nothing.",
     }
 
 
@@ -272,15 +311,28 @@ def cascade(tables: Tables) -> Facts:
     return {"on_a_line": tables.every["planted"]["cascade"] > LINE}
 
 
-def sign_flips(tables: Tables) -> Facts:
-    """Can so few pairs reach the usual level?"""
-    pairs = tables.figures["reward_lens"]["probe_pairs"]
-    smallest = 2 * 0.5 ** max(pairs)
+def no_effect(tables: Tables) -> Facts:
+    """How often a probe that has nothing to find is called significant, by number of pairs.
+
+    The published d of n differences is Student's t over √(n − 1); one difference has no spread.
+    """
+    lens = tables.figures["reward_lens"]
+    fewest, most = min(lens["probe_pairs"]), max(lens["probe_pairs"])
+    called = [
+        {
+            "pairs": n,
+            "share": 1.0
+            if n == 1
+            else 2 * scipy_stats.t.sf(lens["large_effect"] * math.sqrt(n - 1), n - 1),
+        }
+        for n in range(fewest, most + 1)
+    ]
     return {
-        "least": min(pairs),
-        "most": max(pairs),
-        "smallest": words.p_text(smallest),
-        "out_of_reach": smallest > LEVEL,
+        "least": fewest,
+        "most": most,
+        "smallest": words.p_text(2 * 0.5**most),
+        "called": called,
+        "often": called[-1]["share"] > LEVEL,
     }
 
 
@@ -306,6 +358,11 @@ def overlap(tables: Tables) -> Facts:
         "agrees": abs(both["recomputed"] - both["published"]) <= 0.0001,
         "by_chance": tension["top_share"] / (2 - tension["top_share"]),
     }
+
+
+def overlap_level(tables: Tables) -> Facts:
+    """Two random sets, and whether one model's overlap is that of all of its neurons."""
+    return {**overlap(tables), "reproduced": overlap_with_all(tables)["reproduced"]}
 
 
 def overlap_with_all(tables: Tables) -> Facts:
@@ -376,8 +433,10 @@ def trade_off(tables: Tables) -> Facts:
     return {
         "sums": [row | {"both": row["refuse"] + row["answer"]} for row in rows.values()],
         "one_side": 2 * HALF,
+        "half": HALF,
         "ordered": helpful["refuse"] < mixed["refuse"] < harmless["refuse"]
-        and harmless["answer"] < mixed["answer"] < helpful["answer"],
+        and harmless["answer"] < mixed["answer"] < helpful["answer"]
+        and max(helpful["refuse"], harmless["answer"]) < HALF,
     }
 
 

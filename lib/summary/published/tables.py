@@ -12,7 +12,7 @@ import xarray as xr
 from scipy import stats as scipy_stats
 
 from lib.data.published import BLOCKS
-from lib.summary.published import stats, words
+from lib.summary.published import stars, stats, words
 from lib.summary.published.planted import planted_evidence
 from lib.summary.published.stats import Figures
 
@@ -38,10 +38,10 @@ class Tables:
             chance=table["verdict"] == "chance",
             tracks=table["verdict"].isin(["strong", "tracks"]),
             inverted=table["verdict"] == "inverted",
-            one_sided=[
-                scipy_stats.binomtest(wins, n, alternative="greater").pvalue
-                for wins, n in zip(table["wins"], table["n"], strict=True)
-            ],
+            apart=table["verdict"].isin(["strong", "tracks", "inverted"]),
+            invalid=table["win_rate"] < self.figures["audit"]["rule"]["share"],
+            wins_p=scipy_stats.binom.sf(table["wins"] - 1, table["n"], 0.5),
+            star_p=list(map(stars.p_range, table["wins"], table["n"])),
         )
 
     @cached_property
@@ -80,19 +80,26 @@ class Tables:
         }
 
     def _passing(self) -> dict[str, Facts]:
-        """How many heads may be valid by the audit's rule, by evaluation."""
+        """How many heads may be valid by the audit's rule, by evaluation.
+
+        A head surely is where its rate reaches the share and even the largest p that the rate
+        leaves open is small; it surely isn't where the rate falls short.
+        """
         audit, found = self.figures["audit"], {}
+        rule = audit["rule"]
         for subset, block in RULED.items():
             given = self.rates[self.rates["subset"] == subset]
-            below = int((given["win_rate"] < audit["rule"]["share"]).sum())
-            silent = int((given["one_sided"] >= audit["rule"]["alpha"]).sum())
-            least, most = len(given) - below, len(self.names) - below
+            claimed, heads = audit[block]["valid"], len(self.names)
+            sure = (given["win_rate"] >= rule["share"]) & (given["star_p"].str[1] < rule["alpha"])
+            below, weaker = ((given["win_rate"] < rule[level]).sum() for level in ("share", "weak"))
             found[subset] = {
-                **self.counted(audit[block]["valid"], least, most),
+                **self.counted(claimed, int(sure.sum()), heads - int(below)),
                 "given": len(given),
-                "absent": len(self.names) - len(given),
-                "below": below,
-                "most_one_sided": len(self.names) - silent,
+                "absent": heads - len(given),
+                "reach": len(given) - int(below),
+                "below": int(below),
+                "most_weak": heads - int(weaker),
+                "contradicted_weak": claimed > heads - weaker,
             }
         return found
 

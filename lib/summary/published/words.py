@@ -17,15 +17,21 @@ VERDICTS = {
     "holds": "holds",
     "fails": "fails",
     "artefact": "artefact of the method",
-    "undecided": "can't be told without the weights",
+    "undecided": "can't be told",
 }
 SMALL = 1e-12  # p below this are shown alike
 ABOVE, BELOW = ("strong", "tracks"), ("inverted",)
 
+AUDIT = "reward-basis-audit"
 # Filled from ``glued``.
+OF_THE_AUDIT = (
+    "Of {audit-claims} claims of this audit {audit-holds} hold and {audit-fails} fail; "
+    "{audit-artefact} are artefacts of its method, and {audit-undecided} can't be told from what "
+    "was published."
+)
 ANSWER = (
     "Of {claims} claims {claims-holds} hold and {claims-fails} fail; {claims-artefact} are "
-    "artefacts of the method, and {claims-undecided} can't be told without the weights."
+    "artefacts of the method, and {claims-undecided} can't be told from what was published."
 )
 NAMES = (
     "{heads-misnamed} of {heads} heads were called by a name that isn't theirs. The only head that "
@@ -111,10 +117,12 @@ def glued(
     hh = rates[rates["subset"] == "hh-rlhf"].set_index("called")
     bound = bounds.set_index("quantity")
     most, least = bound.loc["largest RMS correlation"], bound.loc["smallest RMS cosine"]
-    both = overlaps.iloc[0]
+    both, audit = overlaps.iloc[0], claims.loc[claims["system"] == AUDIT, "verdict"]
     return {
         "claims": str(len(claims)),
         **{f"claims-{key}": str((claims["verdict"] == v).sum()) for key, v in VERDICTS.items()},
+        "audit-claims": str(len(audit)),
+        **{f"audit-{key}": str((audit == v).sum()) for key, v in VERDICTS.items()},
         "heads": str(len(names)),
         "heads-misnamed": str((~names["right"]).sum()),
         "readability-is": hh.loc["readability", "head"],

@@ -15,7 +15,15 @@ from lib.summary.published import claims, stats, words
 from lib.summary.published.stats import PARTS
 
 HARMLESS, HELPFUL = PARTS
-ON_RUNS = ("valid-heads-cross", "pooled", "probes", "folds", "prompts", "lens-alignment")
+ON_RUNS = (
+    "valid-heads-cross",
+    "hh-stars",
+    "pooled",
+    "probes",
+    "folds",
+    "prompts",
+    "lens-alignment",
+)
 PAGE = Path(__file__).with_name("page.txt")
 
 
@@ -118,6 +126,7 @@ def test_the_page_reads_as_it_did(figures, table):
 # ---- Verdicts follow the figures ----
 
 AUDIT, TENSION = "audit", "tension"
+PICTURE = ("sources", "armorm-picture", "address")
 # Path of a figure, its new value → the row's key, verdict and a part of its text. Changes of one
 # group touch different rows and are made at once.
 CHANGES = [
@@ -127,14 +136,14 @@ CHANGES = [
         (("armorm", "config", "hidden_size"), 2048, "armorm-checkpoint", "fails", "× 2048"),
         (("sarm", "rewardbench2", "score"), 75.0, "sarm-score", "fails", "73.79"),
         (("reward_lens", "cascade_points"), 20, "lens-cascade", "undecided", "of 20 random"),
-        # 2 · 2⁻⁵ = .0625 can't reach .05
-        (("reward_lens", "probe_pairs"), [1, 5], "lens-probes", "artefact", "pairs is 0.062"),
+        # |t| beyond .8 · 2 with 4 degrees of freedom: .185
+        (("reward_lens", "probe_pairs"), [1, 5], "lens-probes", "artefact", "18% (pairs: 5)"),
         ((AUDIT, "hh", "harmless_first"), 300, "sample", "holds", "300 of 800"),
-        ((AUDIT, "hh", "valid"), 0, "hh-valid", "fails", "1 of the 12"),
+        # 11 of 19 are given and below the share
+        ((AUDIT, "hh", "valid"), 9, "hh-valid", "fails", "1 of the 12"),
         # .47 of 800 has [.436, .505]: not shown to be below one half
         ((AUDIT, "hh", "rates", "helpfulness"), 0.47, "hh-helpfulness", "fails", "[0.436, 0.505]"),
         ((AUDIT, "rewardbench", "valid"), 18, "bench-valid", "fails", "between 1 and 17"),
-        # no longer contradicted
         ((AUDIT, "type_a", "valid"), 12, "type-a-valid", "undecided", "12 of 19"),
         ((AUDIT, "geometry", "gap"), 0.2, "geometry-gap", "holds", "RMS cosine 0.200"),
         ((AUDIT, "geometry", "random_angle"), 87, "geometry-angles", "holds", "at 87°"),
@@ -170,13 +179,16 @@ CHANGES = [
         ),
     ],
     [
-        # 2 · 2⁻⁶ = .03125 can reach .05
-        (("reward_lens", "probe_pairs"), [1, 6], "lens-probes", "undecided", "pairs is 0.031"),
+        # |t| beyond .8 · 3 with 9 degrees of freedom: .0399
+        (("reward_lens", "probe_pairs"), [1, 10], "lens-probes", "undecided", "4% (pairs: 10)"),
         # .45 of 4000 has [.435, .466] and p = 3e-10
         ((AUDIT, "hh", "n"), 4000, "sample", "fails", "4000 of 4000"),
         ((AUDIT, "hh", "rates", "helpfulness"), 0.45, "hh-helpfulness", "holds", "0.450 ["),
         ((AUDIT, "rewardbench", "valid"), 0, "bench-valid", "fails", "between 1 and 17"),
+        # one of 19 is given and below the lower level
+        ((AUDIT, "type_a", "valid"), 19, "type-a-valid", "fails", "at most 18"),
         ((AUDIT, "geometry", "random_angle"), 95, "geometry-angles", "fails", "at 95°"),
+        (PICTURE, "https://a.b", "geometry-picture", "fails", "0.17 ["),
         ((AUDIT, "disentanglement", "mean_abs"), 0.9, "geometry-picture", "fails", "rules out"),
         # 19 of 47 are below one half, but not beyond chance
         (
@@ -186,7 +198,8 @@ CHANGES = [
     ],
     [
         # 4 of the 12 given are above, and 7 were not given: 4 to 11
-        ((AUDIT, "hh", "valid"), 4, "hh-chance", "undecided", "4 above"),
+        ((AUDIT, "hh", "valid"), 4, "hh-chance", "undecided", "4 are above"),
+        (PICTURE, "https://a.b", "geometry-picture", "holds", "0.04 ["),
         (
             ("cosines",),
             {"tolerance": 0.008, "mean": 0.01, "rms": 0.04, "largest": 0.3},
@@ -219,6 +232,7 @@ def test_a_changed_figure_changes_the_verdict(figures, changes):
 def test_what_a_source_leaves_undefined_fails_only_by_every_reading(figures):
     """√.038 = .195 meets the bound of .14 and the picture's .162; √.01 = .1 meets neither."""
     rows = ("geometry-gap", "geometry-picture")
+    figures = change(figures, *PICTURE, to="https://a.b")
     silent = copy.deepcopy(figures)
     del silent["audit"]["geometry"]["gap_is"]
     small = change(silent, "audit", "geometry", "gap", to=0.01)
@@ -229,10 +243,30 @@ def test_what_a_source_leaves_undefined_fails_only_by_every_reading(figures):
 
 
 def test_a_count_is_confirmed_only_when_everything_was_published(figures):
-    """All 19 rates given, and one reaches the share: only then does the claim hold."""
+    """All 19 rates given, and one reaches the share whatever its margins: only then does the claim
+    hold. .711 leaves p open up to .38.
+    """
     rates = dict.fromkeys(figures["audit"]["names"], 0.5) | figures["audit"]["hh"]["rates"]
-    given = change(figures, "audit", "hh", "rates", to=rates)
-    assert row(claims.claims(given), "hh-valid")["verdict"] == "holds"
+    for best, verdict in ((0.711, "undecided"), (0.9, "holds")):
+        given = change(figures, "audit", "hh", "rates", to=rates | {"readability": best})
+        assert row(claims.claims(given), "hh-valid")["verdict"] == words.VERDICTS[verdict]
+
+
+def test_what_nobody_can_look_up_decides_nothing(figures):
+    found = row(claims.claims(figures), "geometry-picture")
+    assert found["verdict"] == words.VERDICTS["undecided"]
+    assert "not written down" in found["evidence"]
+
+
+def test_a_verdict_on_the_audits_words_names_the_definition_it_rests_on(table):
+    """Of what a definition decides; what was read in code, and what can't be told, name lines."""
+    judged = table[(table["system"] == words.AUDIT) & (table["verdict"] != "can't be told")]
+    silent = judged[judged["formula"] == ""]["key"]
+    assert set(silent) == {
+        "sample",  # rows counted
+        *("rule-positive", "folds", "prompts", "code-rewardbench", "code-helpsteer2"),  # read
+        *("probes-absent", "geometry-place"),  # planted worlds
+    }
 
 
 # ---- Runs ----

@@ -54,7 +54,7 @@ def test_lines_are_linked_at_a_commit(table, figures):
 
 def test_what_was_read_in_code_names_its_file(table):
     read = table[table["recomputed"].str.contains("read in text and code")]
-    silent = {"stratified", "type-a-n"}  # no script there is
+    silent = {"stratified"}  # no script there is
     assert set(read["key"][read["code"] == ""]) == silent
 
 
