@@ -284,6 +284,16 @@ def _train(options) -> None:
     print(script.train(options.source, options.out, model=model, limit=options.limit))
 
 
+def _train_tension(options) -> None:
+    from lib.models import load_model
+    from lib.training.tension import study
+
+    model = load_model(options.model, device=options.device or None, dtype="float32")
+    given = _given(options, "source", "out", "seeds", "limit")
+    command = " ".join(["python -m lib", *map(shlex.quote, sys.argv[1:])])
+    print(study.run(model, command=command, **given))
+
+
 HELP = "-h, --help"
 SWITCH = {"action": "store_true"}
 TEXT = {"default": ""}
@@ -306,6 +316,7 @@ FLAGS = {
     "--cores": {"type": _positive, "default": 2},
     "--items": {"type": _positive, "default": 8},
     "--draws": {"type": _positive, "default": 10_000},
+    "--seeds": {"type": _positive, "default": 5},
     "--ratings": SOURCED,
     "--preferences": SOURCED,
     "-p": {"action": "append", "default": [], "metavar": "NAME=VALUE", "type": _pair},
@@ -355,6 +366,18 @@ TRAIN = {
             "--seed": None,
             "--published-axis": "with the published fault",
             "--out": ("folder for the checkpoint", {"required": True}),
+        },
+    ),
+    "tension": (
+        "helpful, harmless and mixed models, and their neurons silenced",
+        _train_tension,
+        {
+            "--model": ("whose backbone and template to use", {"default": "smol-armo"}),
+            "--source": ("folder that holds hh-rlhf, xstest, …", {"required": True}),
+            "--seeds": "of training; a study that was stopped goes on",
+            "--limit": "items of each dataset; 0: all",
+            "--device": GPU,
+            "--out": ("folder for the study", {"required": True}),
         },
     ),
 }
