@@ -262,6 +262,6 @@ def test_bad_input_is_refused(source, tiny_llama, tiny_model, tmp_path):
     with pytest.raises(DataError, match="side of the split"):
         start(tmp_path / "b", tiny_llama, tiny_model, tmp_path / "out")
     backbone = tiny_llama()
-    backbone.layers[1].mlp.act_fn = lambda x: x
+    del backbone.layers[1].mlp.act_fn
     with pytest.raises(ModelError, match="activation module"):
-        neurons.measure(finetune.fresh(backbone, 0), backbone, None)
+        start(source, lambda: backbone, tiny_model, tmp_path / "none")
