@@ -8,7 +8,14 @@ with the seeds that are missing. Of every model are kept:
                      a way is a set of neurons and what is put in their place
 ``random SIZE``      the same with random neurons, (models, draws, pairs of ``few``), as many as a
                      set has; ``random by layer`` as many in each layer as the published set has
-``activation``, ``change``, ``gradient``, ``gap``   of each neuron, (models, layers, neurons)
+``activation``       of each neuron, (models, layers, neurons), float16
+``mask``             the neurons of each of ``SETS``, packed bits, (models, sets, bytes)
+``rmsd``             of the activations of better and worse texts, (models,)
+``like base``        Spearman of activations with the base's, over neurons, (models,)
+
+The sets, all of one size but the last three: ``own`` (largest activation, as published), ``base's``
+(in the backbone before training), ``raised`` (activation less the base's), ``changed``,
+``gradient``; ``shared`` and the two others part the helpful and harmless models' own ones.
 
 Neurons are chosen on training comparisons, and silenced on held-out ones. All of a study is in
 one ``study.json``: settings, machine, seconds, what was compared; no text and no weights.
@@ -29,6 +36,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.numpy import load_file, save_file
+from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -47,12 +55,13 @@ SOURCES = {HELPFUL: "hh-rlhf/helpful-base", HARMLESS: "hh-rlhf/harmless-base"}
 TESTS = ("xstest", "llmbar", "reward-bench-2", "rm-bench")
 IN_ORDER, TWO_HEADS, AVERAGE, OWN_MARGIN = "mixed, in order", "two heads", "average", "own margins"
 HELPS = (IN_ORDER, TWO_HEADS, AVERAGE, OWN_MARGIN)
-OWN, BASE, CHANGED, GRADIENT = "own", "base's", "changed", "gradient"
+OWN, BASE, RAISED, CHANGED, GRADIENT = "own", "base's", "raised", "changed", "gradient"
 SHARED, ONLY_HELPFUL, ONLY_HARMLESS = "shared", "helpful only", "harmless only"
-SETS = (OWN, BASE, CHANGED, GRADIENT, SHARED, ONLY_HELPFUL, ONLY_HARMLESS)
+SETS = (OWN, BASE, RAISED, CHANGED, GRADIENT, SHARED, ONLY_HELPFUL, ONLY_HARMLESS)
 PUT = ("zero", "mean")
 WAYS = ("none", *(f"{name}, {put}" for name in SETS for put in PUT))
 SIZES = (OWN, "by layer", SHARED, ONLY_HELPFUL, ONLY_HARMLESS)
+LIKE = ("activation", "activation of base")
 STUDY = "study.json"
 
 
@@ -210,21 +219,22 @@ def _seed(backbone, data: _Data, settings: Settings, seed: int, say) -> dict[str
     for side in OBJECTIVES:
         models[side] = finetune.train(backbone, data.train[side], settings.recipe, seed)
         say(f"seed {seed}: {side} trained")
-    base = backbone
     seen = {
-        side: neurons.measure(model, base, data.measured[side]) for side, model in models.items()
+        side: neurons.measure(model, backbone, data.measured[side])
+        for side, model in models.items()
     }
-    found = {
-        name: np.stack([seen[side][name] for side in OBJECTIVES]).astype(np.float16)
-        for name in (*neurons.MEASURES, "activation of base", "gap")
-    }
-    # Half precision hides what is smaller: gradients and gaps are kept in their own unit.
-    for name in ("gradient", "gap", "change"):
-        values = np.stack([seen[side][name] for side in OBJECTIVES])
-        unit = np.abs(values).max(axis=(1, 2), keepdims=True)
-        found[name] = (values / np.where(unit > 0, unit, 1)).astype(np.float16)
-        found[f"{name} unit"] = unit[:, 0, 0].astype(np.float32)
     masks = {side: _masks(seen, side, settings.share) for side in OBJECTIVES}
+    each = [seen[side] for side in OBJECTIVES]
+    found = {
+        "activation": np.stack([of["activation"] for of in each]).astype(np.float16),
+        "mask": np.stack(
+            [[np.packbits(masks[side][name]) for name in SETS] for side in OBJECTIVES]
+        ),
+        "rmsd": np.asarray([np.sqrt((of["gap"] ** 2).mean()) for of in each], np.float32),
+        "like base": np.asarray(
+            [spearmanr(*(of[n].ravel() for n in LIKE)).statistic for of in each], np.float32
+        ),
+    }
     found["margin"] = np.stack(
         [_silenced(models[side], masks[side], seen[side], data.probe) for side in OBJECTIVES]
     ).astype(np.float16)
@@ -252,6 +262,7 @@ def _masks(seen, side: str, share: float) -> dict[str, np.ndarray]:
     return {
         OWN: tops[side],
         BASE: neurons.top(seen[side]["activation of base"], share),
+        RAISED: neurons.top(seen[side]["activation"] - seen[side][LIKE[1]], share),
         CHANGED: neurons.top(seen[side]["change"], share),
         GRADIENT: neurons.top(seen[side]["gradient"], share),
         SHARED: helpful & harmless,
@@ -345,6 +356,7 @@ def _head(model, data: _Data, settings: Settings) -> dict:
         "helps": list(HELPS),
         "ways": list(WAYS),
         "sizes": list(SIZES),
+        "sets": list(SETS),
         "data": data.document(),
     }
 

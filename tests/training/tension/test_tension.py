@@ -221,6 +221,12 @@ def test_a_study_keeps_what_each_model_says(made):
     pairs = len(document["data"]["probe"]["origin"])
     assert first["margin"].shape == (3, len(study.WAYS), pairs)
     assert first["random own"].shape == (3, SMALL.draws, len(document["data"]["few"]))
+    masks = np.unpackbits(first["mask"], axis=-1, count=96)
+    assert (masks[:, :5].sum(-1) == math.ceil(0.1 * 96)).all()
+    np.testing.assert_array_equal(
+        masks[2, 0].reshape(2, 48), neurons.top(first["activation"][2].astype(float), 0.1)
+    )
+    np.testing.assert_array_equal(masks[0, 5], masks[0, 0] & masks[1, 0])
     own = sum(len(entry["better"]) for entry in sets)
     kept = np.concatenate(
         [
