@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -29,12 +29,14 @@ from lib.atomic import replacing
 from lib.check import lines as checks
 from lib.data import load_items
 from lib.data.items import Items
+from lib.effects import FINAL
 from lib.errors import AuditError, ParameterError
 from lib.extraction import extract, load_run
 from lib.markup import Html, escape
 from lib.markup import said as said
 from lib.markup import table as table
 from lib.markup import takeaways as takeaways
+from lib.mechanisms.disk import load_effects
 from lib.run import pool
 
 INJECTED = "# Parameters"
@@ -76,6 +78,15 @@ class Page:
         return [extract(self.model, load_items(name)) for name in STIMULI]
 
     @cached_property
+    def effects(self) -> xr.Dataset:
+        """Effects (``lib.effects``): from the folder that ``effects`` names, or computed now."""
+        if self.parameters.get("effects"):
+            return self._matching(self.parameters["effects"], ("model", "dataset"), load_effects)
+        from lib.mechanisms.effects import effects  # imports torch
+
+        return effects(self.model, self.texts, seed=self.parameters.get("seed", 0))
+
+    @cached_property
     def model(self):
         """The reward model, on the ``device`` and with the ``dtype`` that the page is given."""
         from lib.models import load_model  # imports torch
@@ -114,19 +125,31 @@ class Page:
         """
         given = self.parameters
         folder, name = given.get("run", ""), given["dataset"]
-        if folder and not (given.get("source") or _at_hand(paths.place(name))):
+        kept = folder or given.get("effects", "")
+        if kept and not (given.get("source") or _at_hand(paths.place(name))):
             return _not_at_hand(name)
+        if not kept:
+            return self.texts
+        return _scored(self.texts, self.run if folder else self.effects, kept)
+
+    @cached_property
+    def texts(self) -> Items:
+        """The items with their text, whatever was computed of them before."""
+        given = self.parameters
         options = {key: given[key] for key in ("limit", "seed", "order") if key in given}
-        if folder and "ties" in self.run.attrs.get("about", {}):
+        if given.get("run") and "ties" in self.run.attrs.get("about", {}):
             options["ties"] = "keep"
         source = paths.place(given.get("source") or "")
-        items = load_items(paths.place(name), source=source, **options)
-        items = replace(items, name=paths.shown(items.name))
-        return _scored(items, self.run, folder) if folder else items
+        items = load_items(paths.place(given["dataset"]), source=source, **options)
+        return replace(items, name=paths.shown(items.name))
 
-    def _matching(self, folder: str, names: Sequence[str]) -> xr.Dataset:
-        """The run in the folder, when it is of the page's model and dataset."""
-        run = load_run(paths.found(folder))
+    def _matching(
+        self, folder: str, names: Sequence[str], load: Callable[..., xr.Dataset] = load_run
+    ) -> xr.Dataset:
+        """The run, or what ``load`` reads, in the folder, when it is of the page's model and
+        dataset.
+        """
+        run = load(paths.found(folder))
         for name in ("model", "dataset"):
             run.attrs[name] = paths.shown(run.attrs[name])
         for name in names:
@@ -171,6 +194,7 @@ class Page:
         A page that declares no run has none of the rows that speak of one.
         """
         runs = self.runs if {"run", "runs"} & set(self.parameters) else []
+        runs = runs or ([self.effects] if "effects" in self.parameters else [])
         compared = [self._compared(run) for run in runs]
         rows = {}
         if runs:
@@ -223,6 +247,7 @@ class Page:
         from lib.models.names import GIVEN
 
         made, attrs = run.attrs["extraction"], run.attrs
+        run = run.sel(head=run["head"] != FINAL)  # which effects have beside the heads
         sources = set(run["head_source"].values.tolist())
         heads = run["head"].values.tolist() if sources == {GIVEN} else None
         try:

@@ -122,6 +122,7 @@ LAYERS = [
     "declared",
     "data",
     "run",
+    "effects",
     "models",
     "extraction",
     "mechanisms",

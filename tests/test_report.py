@@ -16,6 +16,9 @@ from lib import load_items, paths, records, report
 from lib.data import layouts
 from lib.errors import ParameterError
 from lib.markup import PACKED
+from lib.mechanisms.disk import save_effects
+from lib.mechanisms.effects import effects
+from lib.planted.effects import effects_world
 from lib.planted.worlds import validity_world
 
 DECLARED = 'model: str = "smol-armo"\nlimit: int = 0\n'
@@ -412,3 +415,30 @@ def test_five_sentences_stand_open_and_the_rest_is_folded_in_order(box, many):
         words = f"{many - 5} more sentence{'s' if many > 6 else ''}"
         assert [fold.find("summary").text for fold in folded] == [words]
         assert not any("open" in fold.attrib for fold in folded)
+
+
+# Effects.
+
+
+def test_a_page_reads_the_effects_that_it_is_given_and_says_so(tmp_path):
+    folder = save_effects(effects_world(pairs=4), tmp_path / "effects")
+    given = {"model": "planted", "dataset": "planted/effects world", "effects": str(folder)}
+    page = report.Page("lens", given)
+    assert page.effects.sizes["response"] == 8
+    assert "4 items, 8 responses" in page.provenance()._repr_html_()
+    assert isinstance(page.items, str)
+    with pytest.raises(ParameterError, match="'other'"):
+        report.Page("lens", given | {"model": "other"}).effects  # noqa: B018
+
+
+def test_without_a_folder_effects_are_computed_and_their_text_is_at_hand(tiny_model, tmp_path):
+    items = load_items("stimuli/probes", limit=3)
+    made = effects(tiny_model, items, store=tmp_path / "store")
+    folder = save_effects(made, tmp_path / "effects")
+    page = report.Page(
+        "lens", {"model": "tiny", "dataset": "stimuli/probes", "effects": str(folder)}
+    )
+    assert page.items.prompts["item"].tolist() == items.prompts["item"].tolist()
+    page = report.Page("lens", {"model": "tiny", "dataset": "stimuli/probes", "limit": 3})
+    page.__dict__["model"] = tiny_model
+    assert page.effects["part"].values == pytest.approx(made["part"].values, abs=1e-4)

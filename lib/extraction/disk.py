@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from lib.run import ATTRS, COORDS, SCHEMA, STATES, UNSCORED, check, texts
 
 FORMAT = 2
 JSON, TENSORS = "run.json", "run.safetensors"
-AGAIN = "Delete the folder and extract again."
+AGAIN = "Delete the folder and make it again."
 DAMAGED = (AttributeError, KeyError, IndexError, OSError, SafetensorError, TypeError, ValueError)
 LARGEST = 1 << 30  # bytes of a run's labels: each item has some
 
@@ -51,7 +52,18 @@ def check_target(folder: str | Path, states: int | None = None) -> Path:
         When ``states`` is negative.
     """
     check_states(states)
-    needed = f"a new folder, an empty one, or one with a run alone, at {folder}"
+    return target_of(folder, (JSON, TENSORS), "a run")
+
+
+def target_of(folder: str | Path, names: tuple[str, str], what: str) -> Path:
+    """Where ``write`` may put files of these names, symlinks resolved.
+
+    Raises
+    ------
+    StoreError
+        When the path or one above it is a file, or the folder holds anything else.
+    """
+    needed = f"a new folder, an empty one, or one with {what} alone, at {folder}"
     try:
         target = Path(folder).resolve()
         there = next(path for path in (target, *target.parents) if path.exists())
@@ -60,7 +72,7 @@ def check_target(folder: str | Path, states: int | None = None) -> Path:
         others = [
             path.name
             for path in (there.iterdir() if there == target else ())
-            if path.name not in (JSON, TENSORS) or path.is_symlink() or not path.is_file()
+            if path.name not in names or path.is_symlink() or not path.is_file()
         ]
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symlinks
         raise folders.foreign(needed, str(error)) from None
@@ -114,7 +126,7 @@ def save_run(
     document["strings"] = strings
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     try:
-        _write(target, text, tensors)
+        write(target, (JSON, TENSORS), text, tensors)
     except (OSError, SafetensorError) as error:
         raise StoreError(
             f"room to write a run in {folder}",
@@ -124,12 +136,14 @@ def save_run(
     return folder
 
 
-def _write(folder: Path, text: str, tensors: dict[str, np.ndarray]) -> None:
+def write(folder: Path, names: tuple[str, str], text: str, tensors: dict[str, np.ndarray]) -> None:
+    """Put a text and tensors, sealed together, into a folder by rename, with all else gone."""
+    json_name, tensors_name = names
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.partial-"))
     try:
-        (partial / JSON).write_bytes(text.encode())
-        sealed.save(partial / TENSORS, tensors, **{JSON: _sha256(text.encode())})
+        (partial / json_name).write_bytes(text.encode())
+        sealed.save(partial / tensors_name, tensors, **{json_name: _sha256(text.encode())})
         os.chmod(partial, 0o755)
         if folder.exists():
             retired = partial.with_name(partial.name + ".old")
@@ -141,7 +155,7 @@ def _write(folder: Path, text: str, tensors: dict[str, np.ndarray]) -> None:
                 raise
             # By name: what came into the folder since it was looked at is nobody's to delete.
             with contextlib.suppress(OSError):
-                for name in (JSON, TENSORS):
+                for name in names:
                     (retired / name).unlink(missing_ok=True)
                 retired.rmdir()
         else:
@@ -180,35 +194,54 @@ def load(folder: str | Path) -> xr.Dataset:
     StoreError
         When the folder holds no run, a damaged one, or one of another format.
     """
-    folder = Path(folder)
-    if not (folder / JSON).is_file() or not (folder / TENSORS).is_file():
-        raise StoreError(
-            f"a run ({JSON} and {TENSORS}) in {folder}",
-            "none",
-            "Make one: python -m lib extract --model MODEL --dataset DATASET --out FOLDER",
-        )
-    try:
-        content = documents.read_bytes(
-            folder / JSON, what="a run's labels", error=StoreError, limit=LARGEST
-        )
-        document = documents.parse_json(content)
-        found = document.get("format") if isinstance(document, dict) else None
-        if found != FORMAT:
-            raise StoreError(
-                f"a run of format {FORMAT} in {folder}",
-                f"format {found!r}",
-                "Extract it again with this version.",
-            )
-        tensors, strings = sealed.load(folder / TENSORS)
-        if strings.get(JSON) != _sha256(content):
-            raise ValueError(f"a {JSON} that doesn't match its checksum")
-        run = _assemble(document, tensors)
-    except DAMAGED as error:
-        found = f"no {error}" if isinstance(error, KeyError) else f"{error}"
-        raise StoreError(f"a whole run in {folder}", found, AGAIN) from None
+    make = "python -m lib extract --model MODEL --dataset DATASET --out FOLDER"
+    run = read(folder, (JSON, TENSORS), "a run", FORMAT, _assemble, make)
     told = {"what": f"the run in {folder}", "error": StoreError, "remedy": AGAIN}
     documents.check_fields(run.attrs, ATTRS | UNSCORED, **told)
     return check(run)
+
+
+def read(
+    folder: str | Path,
+    names: tuple[str, str],
+    what: str,
+    version: int,
+    assemble: Callable[[dict, dict[str, np.ndarray]], xr.Dataset],
+    make: str,
+) -> xr.Dataset:
+    """What ``assemble`` makes of the document and the tensors that ``write`` wrote.
+
+    Raises
+    ------
+    StoreError
+        When they aren't there, are damaged, or of another format than ``version``.
+    """
+    folder = Path(folder)
+    json_name, tensors_name = names
+    if not all((folder / name).is_file() for name in names):
+        raise StoreError(
+            f"{what} ({json_name} and {tensors_name}) in {folder}", "none", f"Make one: {make}"
+        )
+    try:
+        content = documents.read_bytes(
+            folder / json_name, what=f"{what}'s labels", error=StoreError, limit=LARGEST
+        )
+        document = documents.parse_json(content)
+        found = document.get("format") if isinstance(document, dict) else None
+        if found != version:
+            raise StoreError(
+                f"{what} of format {version} in {folder}",
+                f"format {found!r}",
+                "Make it again with this version.",
+            )
+        tensors, strings = sealed.load(folder / tensors_name)
+        if strings.get(json_name) != _sha256(content):
+            raise ValueError(f"a {json_name} that doesn't match its checksum")
+        return assemble(document, tensors)
+    except DAMAGED as error:
+        found = f"no {error}" if isinstance(error, KeyError) else f"{error}"
+        whole = what.replace("a ", "a whole ", 1) if what.startswith("a ") else f"whole {what}"
+        raise StoreError(f"{whole} in {folder}", found, AGAIN) from None
 
 
 def _assemble(document: dict, tensors: dict[str, np.ndarray]) -> xr.Dataset:

@@ -42,6 +42,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -50,21 +52,35 @@ from torch.utils.hooks import RemovableHandle
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from lib.effects import (
+    BOTH_ENDS,
+    CONSTANT,
+    DENOISING,
+    EVERYTHING,
+    FINAL,
+    LEFT,
+    MEAN,
+    NOISING,
+    RESAMPLE,
+    ZERO,
+)
 from lib.errors import DataError, ModelError, unknown
+from lib.extraction import store as stores
 from lib.extraction import taps
 from lib.extraction.forward import forward, out_of_memory
-from lib.mechanisms.tracing import FINAL, WITHIN
+from lib.mechanisms.paths import direct
+from lib.mechanisms.tracing import WITHIN
+from lib.models import identity
 from lib.models.anatomy import Anatomy, describe
 from lib.models.prompt import EncodedItem
 from lib.run import texts
 
 CONTINUING = "continuing"
+METHOD = 1  # one more when the same model and comparisons come out otherwise
 EMBEDDING, ATTENTION, MLP, STREAM = "embedding", "attention", "mlp", "stream"
 MIXED = "mixed"  # what a layer's output projection is given
-EVERYTHING = "everything"
-BOTH_ENDS, LEFT = "both ends", "left"
 ALIGNMENTS = (BOTH_ENDS, LEFT)
-MODES = ("noising", "denoising", "zero", "mean", "resample")
+MODES = (NOISING, DENOISING, ZERO, MEAN, RESAMPLE)
 PAIRED = MODES[:2]  # what is put there comes from the comparison's other response
 POSITIONS = ("response", "all")
 SIDES = ("better", "worse")
@@ -178,6 +194,7 @@ class Runner:
 
     def __init__(self, backbone: torch.nn.Module, anatomy: Anatomy):
         self.backbone, self.anatomy = backbone, anatomy
+        self.own = backbone.config._attn_implementation
         self.device = next(backbone.parameters()).device
 
     def prefix(self, ids: np.ndarray) -> Prefix:
@@ -320,11 +337,18 @@ class Runner:
 @contextlib.contextmanager
 def running(backbone: torch.nn.Module, anatomy: Anatomy) -> Iterator[Runner]:
     """Inside, the backbone attends so that runs can go on from a prefix."""
+    runner = Runner(backbone, anatomy)
+    with attending(backbone, CONTINUING), torch.inference_mode():
+        yield runner
+
+
+@contextlib.contextmanager
+def attending(backbone: torch.nn.Module, kernel: str) -> Iterator[None]:
+    """Inside, the backbone attends by another kernel of its own or of ours."""
     previous = backbone.config._attn_implementation
-    backbone.set_attn_implementation(CONTINUING)
+    backbone.set_attn_implementation(kernel)
     try:
-        with torch.inference_mode():
-            yield Runner(backbone, anatomy)
+        yield
     finally:
         backbone.set_attn_implementation(previous)
 
@@ -340,6 +364,8 @@ def patch(
     sides: Sequence[str] = SIDES,
     seed: int = 0,
     tokens: int | None = None,
+    paths: bool = False,
+    store: str | Path | None = None,
     on_comparison: Callable[[], None] = lambda: None,
 ) -> xr.Dataset:
     """Effects of every node on every comparison's margin.
@@ -363,6 +389,11 @@ def patch(
         Draws which other item's response ``resample`` takes.
     tokens
         Of patched rows in one batch; halved when memory is short, as often as it takes.
+    paths
+        Also tell direct effects (``lib.mechanisms.paths``).
+    store
+        Folder where each comparison is kept when it is done, so that a run that was killed
+        goes on; nothing is kept when ``None``.
     on_comparison
         Called after each.
 
@@ -370,7 +401,8 @@ def patch(
     -------
     xarray.Dataset
         ``effect`` (mode, comparison, node, head): what the patch adds to the margin, in
-        rewards' units; the last node is ``everything``. ``margin`` (comparison, head).
+        rewards' units; the last node is ``everything``. ``margin`` (comparison, head), and on
+        request ``direct`` (comparison, component, head).
         ``better``, ``worse``, ``criterion``, ``subset``, ``prompt_hash``, ``item`` of each
         comparison. With a gate the final score stands among the heads, the gate held, and
         where the prompt is patched once more with the gate recomputed.
@@ -382,6 +414,9 @@ def patch(
         row, or where patching everything doesn't give the source's reward in float32.
     DataError
         Where no comparison is left, or ``resample`` has no other item.
+    StoreError
+        When the store is of another model, of other comparisons or options, in use, or can't
+        be written.
     """
     for mode in modes:
         if mode not in MODES:
@@ -394,24 +429,37 @@ def patch(
     some = [*nodes(anatomy, parts), everything(anatomy)]
     pairs = _pairs(model, items)
     job = _Job(model, anatomy, some, pairs, alignment, positions, sides, tokens)
+    job.paths = paths
     if "resample" in modes:
         job.deal(seed)
-    if "mean" in modes:
-        job.take_means()
-    effects, margins = [], []
-    with running(model.backbone, anatomy) as job.runner:
+    options = {"modes": list(modes), "alignment": alignment, "positions": positions}
+    options |= {"sides": list(sides), "seed": seed}
+    done = []
+    with contextlib.ExitStack() as ways:
+        kept = None
+        if store is not None:
+            about = _manifest(job, items, options | {"parts": list(parts), "paths": paths})
+            kept = ways.enter_context(stores.opened(store, about))
+        job.runner = ways.enter_context(running(model.backbone, anatomy))
         for number in range(len(pairs)):
-            margin, effect = job.comparison(number, modes)
-            margins.append(margin)
-            effects.append(effect)
+            one = kept.read(number, job.lengths(modes)) if kept else None
+            if one is None:
+                one = job.comparison(number, modes)
+                if kept:
+                    kept.write(number, one)
+            done.append(one)
             on_comparison()
+    dims = {"effect": ("mode", "comparison", "node", "head"), "margin": ("comparison", "head")}
+    dims |= {"direct": ("comparison", "component", "head")} if paths else {}
     found = xr.Dataset(
         {
-            "effect": (
-                ("mode", "comparison", "node", "head"),
-                np.stack(effects, axis=1).astype(np.float32),
-            ),
-            "margin": (("comparison", "head"), np.stack(margins).astype(np.float32)),
+            **{
+                name: (
+                    dims[name],
+                    np.stack([one[name] for one in done], axis=dims[name].index("comparison")),
+                )
+                for name in dims
+            },
             **{
                 name: ("comparison", np.asarray([getattr(pair, name) for pair in pairs]))
                 for name in ("better", "worse")
@@ -421,21 +469,38 @@ def patch(
                 for name in ("item", "prompt_hash", "criterion", "subset")
             },
         },
-        {"mode": list(modes), "node": [node.name for node in some], "head": job.names},
+        {
+            "mode": list(modes),
+            "node": [node.name for node in some],
+            "head": job.names,
+            **({"component": [*anatomy.components, CONSTANT]} if paths else {}),
+        },
         {
             "model": model.name,
             "dataset": items.name,
             "items": items.fingerprint,
             "fingerprint": model.fingerprint,
-            "alignment": alignment,
-            "positions": positions,
-            "sides": list(sides),
-            "seed": seed,
             "dtype": str(next(model.backbone.parameters()).dtype).removeprefix("torch."),
+            **{name: options[name] for name in ("alignment", "positions", "sides", "seed")},
         },
     )
     _assert_everything(found, model.name)
     return found
+
+
+def _manifest(job: _Job, items, options: dict) -> dict:
+    """What identifies the effects of a store."""
+    weights = next(job.model.backbone.parameters())
+    return {
+        "items": items.fingerprint,
+        "comparisons": [[pair.better, pair.worse] for pair in job.pairs],
+        **job.model.fingerprint,
+        "dtype": str(weights.dtype).removeprefix("torch."),
+        "device": weights.device.type,
+        "versions": identity.versions(),
+        "method": METHOD,
+        **options,
+    }
 
 
 @dataclass(frozen=True)
@@ -509,8 +574,8 @@ class _Job:
         self.names = [head.name for head in model.heads]
         if model.gated:
             self.names += [FINAL] + [GATE_AGAIN] * (positions == "all")
+        self.paths = False  # tell direct effects too
         self.others: list[int] = []
-        self.means: dict[tuple[int, str], torch.Tensor] = {}
         self._item: tuple[int, Prefix] | None = None
 
     def deal(self, seed: int) -> None:
@@ -527,8 +592,9 @@ class _Job:
         """Is any node an attention head?"""
         return any(head >= 0 for node in self.nodes for _, _, head in node.places)
 
-    def take_means(self) -> None:
-        """Mean of what each part gives, over all tokens of all texts."""
+    @cached_property
+    def means(self) -> dict[tuple[int, str], torch.Tensor]:
+        """Of what each part gives, over all tokens of all texts."""
         wanted = [taps.Tap("means", taps.writes, taps.mean)]
         if self.headed:
             wanted.append(taps.Tap("mixed", taps.attended, taps.mean))
@@ -536,16 +602,19 @@ class _Job:
             EncodedItem(list(pair.sequences), pair.shared, pair.shared, pair.gate_at)
             for pair in self.pairs
         ]
-        heard = forward(self.model.backbone, items, "padded", taps=wanted).taps
+        with attending(self.model.backbone, self.runner.own):
+            heard = forward(self.model.backbone, items, "padded", taps=wanted).taps
         lengths = np.asarray([len(ids) for item in items for ids in item.sequences], float)
         layers = range(len(self.anatomy.layers))
         keys = {
             "means": [(0, EMBEDDING), *((n, part) for n in layers for part in (ATTENTION, MLP))],
             "mixed": [(n, MIXED) for n in layers],
         }
+        found = {}
         for name, states in heard.items():
             mean = torch.from_numpy(np.average(states, axis=0, weights=lengths))
-            self.means |= dict(zip(keys[name], mean, strict=True))
+            found |= dict(zip(keys[name], mean, strict=True))
+        return found
 
     def prefix(self, pair: _Pair) -> Prefix:
         """Of the pair's item, computed once for all its comparisons."""
@@ -553,8 +622,13 @@ class _Job:
             self._item = (pair.place, self.runner.prefix(pair.sequences[0][: pair.shared]))
         return self._item[1]
 
-    def comparison(self, number: int, modes) -> tuple[np.ndarray, np.ndarray]:
-        """The margin (heads,) and the effects (modes, nodes, heads)."""
+    def lengths(self, modes) -> dict[str, int]:
+        """Of what ``comparison`` gives, along the first axis."""
+        components = {"direct": len(self.anatomy.components) + 1} if self.paths else {}
+        return {"margin": len(self.names), "effect": len(modes), **components}
+
+    def comparison(self, number: int, modes) -> dict[str, np.ndarray]:
+        """``margin`` (heads,), ``effect`` (modes, nodes, heads), ``direct`` (components, heads)."""
         pair = self.pairs[number]
         prefix = self.prefix(pair)
         own = [ids[pair.shared :] for ids in pair.sequences]
@@ -578,7 +652,23 @@ class _Job:
                     if SIDES[side] in self.sides:
                         moved = moved + sign * self._apart(number, side, mode, clean[side], gate)
                 effects.append(moved)
-        return clean[0] - clean[1], np.stack(effects)
+        found = {"margin": clean[0] - clean[1], "effect": np.stack(effects)}
+        if self.paths:
+            found["direct"] = self._direct(recorded, gate)
+        return {name: values.astype(np.float32) for name, values in found.items()}
+
+    def _direct(self, recorded: Sequence[Recorded], gate) -> np.ndarray:
+        places = [(0, EMBEDDING)]
+        layers = range(len(self.anatomy.layers))
+        places += [(n, part) for n in layers for part in (ATTENTION, MLP)]
+        written = [[each.outputs[place][-1] for place in places] for each in recorded]
+        found = direct(self.anatomy, self.model.weight, *written)
+        if gate is None:
+            return found
+        state = gate.cpu().numpy()[None]
+        coefficients = self.model.read(state, state).gate[0].astype(np.float64)
+        more = [found @ coefficients] * (len(self.names) - found.shape[1])
+        return np.column_stack([found, *more])
 
     def _apart(self, number: int, side: int, mode: str, clean, gate) -> np.ndarray:
         """What a mode that takes nothing from the other response does to one's rewards."""
@@ -595,7 +685,8 @@ class _Job:
             at, there = aligned(len(ids), len(theirs), self.alignment)
             values = self._from(source, there)
         elif mode == "mean":
-            values = self._of(lambda key: self.means[key].to(self.runner.device)[None])
+            means = self.means  # before any hook is in place
+            values = self._of(lambda key: means[key].to(self.runner.device)[None])
         else:
             values = self._of(lambda key: torch.zeros(1, 1, device=self.runner.device))
         read = (-1, pair.gate_at) if whole and self.model.gated else (-1,)

@@ -32,13 +32,12 @@ import numpy as np
 import torch
 import xarray as xr
 
+from lib.effects import CONSTANT, FINAL
 from lib.errors import ModelError
 from lib.extraction import extract
 from lib.models.anatomy import Anatomy, Norm, describe
 from lib.run import align
 
-CONSTANT = "constant"
-FINAL = "final score"  # among the heads, where a gate makes one of them
 WITHIN = 1e-4  # of the larger of a margin and its head's standard deviation
 KEPT = ["item_of_response", "slot", "prompt_hash", "n_prompt_tokens", "n_response_tokens"]
 KEPT += ["better", "worse", "criterion", "subset", "head_source", "head_concept"]

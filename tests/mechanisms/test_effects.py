@@ -1,0 +1,256 @@
+"""Effects: what they hold follows from the model, and comes back from disk as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from lib import effects as schema
+from lib.data.items import Builder
+from lib.effects import CONSTANT, EVERYTHING, FINAL, PUBLISHED, check, gaps
+from lib.errors import DataError, ModelError, StoreError
+from lib.mechanisms import patching
+from lib.mechanisms.disk import NAMES, load_effects, save_effects
+from lib.mechanisms.effects import effects
+from lib.models import anatomy as anatomies
+from lib.models import load_model
+from lib.planted.effects import components, effects_world, make_effects
+
+TEXTS = [
+    ("Name three words for beautiful.", "Pretty, lovely, fair.", "No."),
+    ("And the capital of Spain?", "Madrid, since 1561, in the middle of the country.", "Rome"),
+    ("What is two and two?", "Four.", "It depends on who asks, and when."),
+]
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    builder = Builder("made-up")
+    for n, (prompt, better, worse) in enumerate(TEXTS):
+        builder.add(f"item {n}", prompt, [worse, better], [(1, 0, "c", "s")])
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def gated(write_tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gated")
+    write_tiny.write_armorm(folder, heads=3)
+    return load_model(str(folder), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def computed(gated, pairs, tmp_path_factory):
+    return effects(gated, pairs, store=tmp_path_factory.mktemp("store"))
+
+
+def test_parts_and_lens_end_at_the_score_and_everything_at_zero(computed):
+    assert computed["head"].values.tolist()[-1] == FINAL
+    score = computed["score"].values
+    assert computed["part"].sum("component").values == pytest.approx(score, abs=1e-3)
+    assert computed["lens"].values[:, -1] == pytest.approx(score, abs=1e-3)
+    raw = computed["lens_raw"].values[:, -1]
+    assert computed["part_raw"].sum("component").values == pytest.approx(raw, abs=1e-2)
+    assert computed.attrs["sums_within"] <= 1e-4
+    assert computed.attrs["everything_within"] <= 1e-3
+    every = computed["effect"].sel(way="noising, both ends", node=EVERYTHING).values
+    assert every == pytest.approx(-computed["margin"].values, abs=1e-3)
+
+
+def test_margins_are_those_of_the_chosen_comparisons(computed):
+    assert gaps(computed, "score").shape == (3, 4)
+    assert schema.patched(computed, "score") == pytest.approx(computed["margin"].values, abs=1e-4)
+    assert sorted(computed["comparison_of_patched"].values) == [0, 1, 2]
+    assert computed["head_source"].values[-1] == "gate"
+
+
+def test_with_the_gate_recomputed_only_the_final_score_differs(computed):
+    held = computed["effect"].sel(way=PUBLISHED)
+    again = computed["effect"].sel(way=f"{PUBLISHED}, gate recomputed")
+    differs = np.abs(held - again).max(("patched", "node")).values
+    assert (differs[:-1] == 0).all() and differs[-1] > 1e-4
+
+
+def test_a_direct_effect_is_what_the_final_norm_makes_of_the_changed_stream(gated, pairs, computed):
+    # By hooks on whole runs: what enters the final norm, less the better text's MLP write and
+    # plus the worse one's, through the model's own norm and heads.
+    import torch
+
+    described = anatomies.describe(gated.backbone)
+    prompt, better, worse = TEXTS[0]
+    kept = {}
+
+    def run(text, hooks):
+        item = gated.format.encode([{"role": "user", "content": prompt}], [text])
+        handles = [module.register_forward_hook(hook) for module, hook in hooks]
+        handles += [described.final.register_forward_pre_hook(lambda m, a: kept.update(end=a[0]))]
+        try:
+            with torch.inference_mode():
+                states = gated.backbone(input_ids=torch.as_tensor(item.sequences[0])[None])
+        finally:
+            for handle in handles:
+                handle.remove()
+        return states.last_hidden_state[0].numpy(), item
+
+    def keep(name):
+        return lambda m, a, output: kept.update({name: output[0, -1]})
+
+    mlp = described.layers[0].mlp
+    run(worse, [(mlp, keep("worse"))])
+    states, item = run(better, [(mlp, keep("better"))])
+    with torch.inference_mode():
+        changed = described.final(kept["end"][0, -1] - kept["better"] + kept["worse"]).numpy()
+    gate = states[item.gate_at][None]
+    moved, clean = (gated.read(x[None], gate) for x in (changed, states[-1]))
+    right = np.append(moved.score - clean.score, moved.final - clean.final)
+    assert computed["direct"].sel(component="mlp 1").values[0] == pytest.approx(right, abs=1e-3)
+    assert (computed["direct"].sel(component=CONSTANT).values == 0).all()
+
+
+def test_effects_come_back_from_disk_as_they_were(computed, tmp_path):
+    back = load_effects(save_effects(computed, tmp_path / "effects"))
+    for name in ("part", "lens", "score", "margin"):
+        assert np.array_equal(back[name].values, computed[name].values)
+    for name in ("effect", "direct", "part_raw", "lens_raw"):  # kept in half precision
+        scale = np.abs(computed[name].values)
+        assert (np.abs(back[name].values - computed[name].values) <= scale / 2000 + 1e-7).all()
+    for name in ("better", "worse", "way", "node", "component", "head", "prompt_hash"):
+        assert back[name].values.tolist() == computed[name].values.tolist()
+    assert back.attrs == computed.attrs
+    text = (tmp_path / "effects" / NAMES[0]).read_text()
+    assert not any(part in text for pair in TEXTS for part in pair[1:] if len(part) > 5)
+
+
+def test_damaged_effects_are_refused(tmp_path):
+    folder = save_effects(effects_world(pairs=4), tmp_path / "effects")
+    labels = folder / NAMES[0]
+    labels.write_text(labels.read_text().replace("planted", "planned"))
+    with pytest.raises(StoreError, match="whole effects"):
+        load_effects(folder)
+    with pytest.raises(StoreError, match="explain"):
+        load_effects(tmp_path)
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(StoreError, match="effects alone"):
+        save_effects(effects_world(pairs=4), folder)
+    assert (folder / "mine.txt").read_text() == "mine"
+
+
+def test_a_killed_run_goes_on_where_it_stopped(gated, pairs, tmp_path, monkeypatch):
+    done = []
+
+    def stop():
+        done.append(1)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        patching.patch(gated, pairs, store=tmp_path / "s", on_comparison=stop)
+    assert sorted(p.name for p in (tmp_path / "s").glob("0*")) == [
+        "00000.safetensors",
+        "00001.safetensors",
+    ]
+    computed = []
+    comparison = patching._Job.comparison
+    monkeypatch.setattr(
+        patching._Job, "comparison", lambda *a: computed.append(a[1]) or comparison(*a)
+    )
+    found = patching.patch(gated, pairs, store=tmp_path / "s")
+    assert computed == [2]
+    right = patching.patch(gated, pairs)
+    assert np.array_equal(found["effect"].values, right["effect"].values)
+    # One byte of a kept comparison changes: it is computed again, the others aren't.
+    path = tmp_path / "s" / "00001.safetensors"
+    os.chmod(path, 0o644)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    computed.clear()
+    again = patching.patch(gated, pairs, store=tmp_path / "s")
+    assert computed == [1] and np.array_equal(again["effect"].values, right["effect"].values)
+
+
+def test_what_another_model_order_or_mode_left_is_never_merged(gated, pairs, tmp_path, write_tiny):
+    patching.patch(gated, pairs, store=tmp_path / "s")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "s").glob("*.*")}
+    write_tiny.write_armorm(tmp_path / "other", heads=3, seed=5)
+    other = load_model(str(tmp_path / "other"), device="cpu")
+    from dataclasses import replace
+
+    turned = replace(pairs, comparisons=pairs.comparisons.iloc[::-1].reset_index(drop=True))
+    swapped = pairs.comparisons.rename(columns={"better": "worse", "worse": "better"})
+    for model, items, options in (
+        (other, pairs, {}),
+        (gated, replace(turned, comparisons=swapped), {}),
+        (gated, pairs, {"modes": ["zero"]}),
+        (gated, pairs, {"alignment": "left"}),
+        (gated, pairs, {"seed": 1}),
+    ):
+        with pytest.raises(StoreError, match="another"):
+            patching.patch(model, items, store=tmp_path / "s", **options)
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "s").glob("*.*")}
+
+
+def test_what_has_no_effects_is_refused(gated, pairs, tiny_model, tmp_path):
+    alone = Builder("made-up")
+    for n, (prompt, better, _) in enumerate(TEXTS):
+        alone.add(f"item {n}", prompt, [better], [])
+    with pytest.raises(DataError, match="two responses to one prompt"):
+        effects(gated, alone.build(), store=tmp_path)
+    for options in ({"traced": 0}, {"patched": 0}):
+        with pytest.raises(DataError, match="Ask for some"):
+            effects(gated, pairs, store=tmp_path, **options)
+
+
+def test_one_prompt_alone_is_not_resampled(gated, pairs, tmp_path):
+    found = effects(gated, pairs, traced=1, store=tmp_path)
+    assert found.sizes["patched"] == 1 and "resample, response" not in found["way"].values
+
+
+def test_a_backbone_that_is_not_described_is_refused_by_name(gated, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr(anatomies, "KINDS", {"gpt2": anatomies.KINDS["gpt2"]})
+    with pytest.raises(ModelError, match="llama.*which norm ends it"):
+        effects(gated, pairs, store=tmp_path)
+
+
+# The schema, and planted effects that follow it.
+
+
+def test_planted_effects_sum_to_their_scores():
+    world = effects_world(pairs=6, layers=3)
+    assert world["component"].values.tolist() == components(3)
+    assert world["part"].sum("component").values == pytest.approx(world["score"].values, abs=1e-4)
+    assert world["lens"].values[:, -1] == pytest.approx(world["score"].values, abs=1e-4)
+    every = world["effect"].sel(node=EVERYTHING).values
+    assert every == pytest.approx(np.broadcast_to(-world["margin"].values, every.shape), abs=1e-4)
+
+
+def test_gaps_by_hand():
+    part = np.zeros((4, 4, 1))
+    part[:, 1, 0] = [3, 1, 10, 20]  # attention 1 of better, worse, better, worse
+    found = gaps(make_effects(part), "part")
+    assert found[:, 1, 0].tolist() == [2, -10] and found.shape == (2, 4, 1)
+    with pytest.raises(StoreError, match="a variable of responses"):
+        gaps(make_effects(part), "effect")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda e: e.drop_vars("direct"), "direct"),
+        (lambda e: e.assign(score=e["score"].astype(int)), "score"),
+        (lambda e: e.assign_coords(node=e["node"].values[::-1]), "everything"),
+        (lambda e: e.assign_coords(way=["same"] * e.sizes["way"]), "way"),
+        (lambda e: e.assign(comparison_of_patched=e["comparison_of_patched"] + 99), "patched"),
+        (lambda e: e.assign_attrs(model="x").drop_attrs(), "attribute"),
+    ],
+)
+def test_what_breaks_the_schema_is_named(change, told):
+    with pytest.raises(StoreError, match=told):
+        check(change(effects_world(pairs=3)))
+
+
+def test_json_holds_no_numbers_of_another_kind(tmp_path):
+    folder = save_effects(effects_world(pairs=3), tmp_path / "effects")
+    assert json.loads((folder / NAMES[0]).read_text())["format"] == 1
