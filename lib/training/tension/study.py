@@ -71,7 +71,7 @@ class Settings:
 
     recipe: Recipe = field(default_factory=Recipe)
     share: float = 0.1  # of neurons that are silenced
-    draws: int = 50  # random sets of each size
+    draws: int = 20  # random sets of each size, of each seed
     measured: int = 200  # training comparisons of each side that neurons are chosen on
     few: int = 100  # held-out comparisons of each side that random sets are tried on
     each: int = 100  # comparisons of each subset of the other sets in the probe
