@@ -107,6 +107,13 @@ def _extract(options) -> None:
     score(**{name: value for name, value in given.items() if name not in ("name", "run")})
 
 
+def _explain(options) -> None:
+    from lib.mechanisms.command import explain
+
+    given = vars(options)
+    explain(**{name: value for name, value in given.items() if name not in ("name", "run")})
+
+
 def _verify(options) -> None:
     from lib.book.audit import located
     from lib.data import load_items
@@ -297,6 +304,7 @@ def _train_tension(options) -> None:
 HELP = "-h, --help"
 SWITCH = {"action": "store_true"}
 TEXT = {"default": ""}
+COUNT = {"type": _count, "default": 0}
 SOURCED = {"nargs": "+", "required": True, "type": _sourced, "metavar": "DATASET[=FOLDER]"}
 FLAGS = {
     "--model": {"required": True},
@@ -311,6 +319,7 @@ FLAGS = {
     "--states": {"type": int},
     "--taps": {"nargs": "+", "default": (), "metavar": "TAP"},
     "--stream": {"type": _count, "default": 0, "metavar": "ITEMS"},
+    **dict.fromkeys(("--traced", "--patched"), COUNT | {"metavar": "N"}),
     "--part": {"type": _fraction, "metavar": "I/N"},
     "--gather": {"action": "append", "default": [], "metavar": "FOLDER"},
     "--cores": {"type": _positive, "default": 2},
@@ -324,7 +333,7 @@ FLAGS = {
     "notebook": {"nargs": "?", "default": ""},
     "runs": {"nargs": "+", "metavar": "RUN"},
     **dict.fromkeys(("--yes", "--all-prompts", "--stamp", "--check", "--fresh", "--again"), SWITCH),
-    "--quick": SWITCH,
+    **dict.fromkeys(("--quick", "--attention-heads"), SWITCH),
     **dict.fromkeys(("--reference", "--training", "--json"), TEXT | {"metavar": "FILE"}),
     "--published-axis": SWITCH,
 }
@@ -398,6 +407,21 @@ COMMANDS = {
             "--part": "states of one part of N alone, from 0",
             "--store": "folder for the states; in the cache if unset",
             "--gather": "a store of one part",
+            **MACHINE,
+        },
+    ),
+    "explain": (
+        "what each part of a model adds to its rewards, and what patching it does",
+        _explain,
+        {
+            "model": "an embedded model's name, a folder or a hub id",
+            "dataset": "a dataset's name, or file:PATH",
+            **ITEMS,
+            "--out": ("folder for the effects", {"required": True}),
+            "--traced": "items taken apart; 100 if unset",
+            "--patched": "comparisons patched, one a prompt; 48 if unset",
+            "--attention-heads": "tell attention heads apart too",
+            "--store": "folder for what is done so far; in the cache if unset",
             **MACHINE,
         },
     ),

@@ -53,7 +53,7 @@ def estimate(model, items, *, held_out: bool = True, seconds: float = 1.0) -> Es
     kept = np.arange(len(items))
     if held_out and model.trained_on:
         kept = np.flatnonzero(~items.prompts["prompt_hash"].isin(model.trained_on).to_numpy())
-    encoded = _encoded(model, items, kept)
+    encoded = sample(model, items, kept)
     if not encoded:
         needed = f"an item of {items.name} that the model can score"
         raise ParameterError(needed, "none", "Choose other data.")
@@ -70,11 +70,12 @@ def estimate(model, items, *, held_out: bool = True, seconds: float = 1.0) -> Es
     )
 
 
-def _encoded(model, items, kept: np.ndarray) -> list:
-    """Tokens of a sample of the items, evenly spaced."""
+def sample(model, items, kept: np.ndarray | None = None) -> list:
+    """Tokens of a sample, evenly spaced, of the items at the given places or of all."""
     from lib.extraction.job import unfit
     from lib.models.prompt import RenderError
 
+    kept = np.arange(len(items)) if kept is None else kept
     first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))
     texts, prompts = items.responses["text"].to_numpy(), items.prompts["prompt"].to_list()
     found = []

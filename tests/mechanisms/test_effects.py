@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lib import effects as schema
+from lib.__main__ import main
 from lib.data.items import Builder
 from lib.effects import CONSTANT, EVERYTHING, FINAL, PUBLISHED, check, gaps
 from lib.errors import DataError, ModelError, StoreError
@@ -254,3 +255,51 @@ def test_what_breaks_the_schema_is_named(change, told):
 def test_json_holds_no_numbers_of_another_kind(tmp_path):
     folder = save_effects(effects_world(pairs=3), tmp_path / "effects")
     assert json.loads((folder / NAMES[0]).read_text())["format"] == 1
+
+
+# The command.
+
+
+@pytest.fixture
+def on_disk(write_tiny, tmp_path):
+    """A checkpoint, and pairs in a file."""
+    write_tiny.write_armorm(tmp_path / "model", heads=3)
+    rows = [{"prompt": p, "chosen": better, "rejected": worse} for p, better, worse in TEXTS]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return str(tmp_path / "model"), f"file:{tmp_path / 'pairs.jsonl'}"
+
+
+def test_the_command_keeps_effects_and_how_they_were_made(on_disk, tmp_path, capsys):
+    model, dataset = on_disk
+    words = ["explain", model, dataset, "--out", str(tmp_path / "out"), "--patched", "2"]
+    words += ["--store", str(tmp_path / "store"), "--device", "cpu"]
+    assert main(words) == 0, capsys.readouterr().err
+    assert "3 items traced, 2 comparisons patched; left out: none" in capsys.readouterr().out
+    found = load_effects(tmp_path / "out")
+    assert found.sizes["patched"] == 2 and found.sizes["response"] == 6
+    assert "--patched 2 --device cpu" in found.attrs["command"]
+    assert str(tmp_path) not in found.attrs["command"]
+
+
+def test_the_command_says_what_would_have_to_be_described(on_disk, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(anatomies, "KINDS", {"gpt2": anatomies.KINDS["gpt2"]})
+    model, dataset = on_disk
+    assert main(["explain", model, dataset, "--out", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert "found llama" in said and "which norm ends it" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_estimate_counts_what_patching_computes(gated, pairs):
+    from lib.extraction import estimate as scoring
+    from lib.mechanisms.estimate import estimate
+
+    alone = scoring.estimate(gated, pairs, held_out=False, seconds=0.01).tokens
+    some = [gated.format.encode([{"role": "user", "content": p}], [b, w]) for p, b, w in TEXTS]
+    nodes = 5  # two layers of attention and MLP, and everything
+    rows = [
+        5 * sum(len(ids) - one.n_shared for ids in one.sequences) + len(one.sequences[0])
+        for one in some
+    ]
+    found = estimate(gated, pairs, patched=2)
+    assert found.tokens == pytest.approx(alone + 2 * nodes / 2 * np.mean(rows), abs=1)
