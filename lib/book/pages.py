@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,13 @@ def declared(notebook: str) -> dict[str, parameters.Parameter]:
     path = paths.NOTEBOOKS / f"{notebook}.ipynb"
     if not path.is_file():
         raise unknown("notebook", notebook, (p.stem for p in paths.NOTEBOOKS.glob("*.ipynb")))
-    tagged = [cell for cell in read(path).cells if TAG in cell.metadata.get("tags", [])]
+    return dict(_declared(notebook, path, _content(path)))
+
+
+@lru_cache(maxsize=128)  # a plan asks for the same few notebooks page by page
+def _declared(notebook: str, path: Path, content: bytes) -> dict[str, parameters.Parameter]:
+    cells = _parsed(path, content).cells
+    tagged = [cell for cell in cells if TAG in cell.metadata.get("tags", [])]
     if len(tagged) != 1:
         needed = f"one cell tagged {TAG!r} in notebooks/{notebook}.ipynb"
         raise PageError(needed, str(len(tagged)), "Mend it.")
@@ -64,8 +71,16 @@ def declared(notebook: str) -> dict[str, parameters.Parameter]:
 
 def read(path: Path) -> nbformat.NotebookNode:
     """A notebook; what isn't one, or can't be read, is a ``PageError``."""
+    return _parsed(path, _content(path))
+
+
+def _content(path: Path) -> bytes:
+    return read_bytes(path, what="a notebook", error=PageError)
+
+
+def _parsed(path: Path, content: bytes) -> nbformat.NotebookNode:
     try:
-        return nbformat.reads(read_bytes(path, what="a notebook", error=PageError).decode(), 4)
+        return nbformat.reads(content.decode(), 4)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as no:
         found = f"{type(no).__name__}: {str(no)[:200]}"
         raise PageError(f"a notebook at {path}", found, "Mend it.") from None

@@ -134,18 +134,21 @@ def steps(plan: plans.Plan | None = None) -> dict[str, Step]:
     extracting = tuple(path for path in library if Path(path).parts[1] in ROOMS + MODULES)
     read = {run.folder for page in plan.pages for run in page.runs if not run.committed}
     runs = (run for run in plan.runs if run.folder in read)
-    found = [step for run in runs for step in _of_run(run, extracting)]
-    found += [_of_page(page, library, plan.page_minutes) for page in plan.pages]
+    versions = _versions()
+    found = [step for run in runs for step in _of_run(run, extracting, versions)]
+    found += [_of_page(page, library, versions, plan.page_minutes) for page in plan.pages]
     found.append(_of_site(plan, library))
     named = {step.name: step for step in found}
     order = TopologicalSorter({step.name: step.after for step in found}).static_order()
     return {name: named[name] for name in order}
 
 
-def _of_run(run: plans.RunPlan, extracting: tuple[str, ...]) -> list[Step]:
+def _of_run(
+    run: plans.RunPlan, extracting: tuple[str, ...], versions: Mapping[str, str]
+) -> list[Step]:
     place = _place(run)
     options = {"model": run.model, "dataset": run.dataset, **run.options}
-    words = {"options": options, "versions": _versions()}
+    words = {"options": options, "versions": versions}
     given = (*extracting, *run.inputs)
 
     def step(kind: str, place: str, after: Iterable[str], **target) -> Step:
@@ -176,7 +179,9 @@ def _extract(options: Mapping[str, Any], out: str = "", **target) -> Iterable[st
     return _files(out, every=True) if out else ()
 
 
-def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> Step:
+def _of_page(
+    page: plans.PagePlan, library: tuple[str, ...], versions: Mapping[str, str], minutes: float
+) -> Step:
     runs = [f"extract/{_place(run)}" for run in page.runs if not run.committed]
     committed = [path for run in page.runs if run.committed for path in _files(run.folder, True)]
     if page.notebook == "calibration":  # it shows what was computed before, and on which day
@@ -185,7 +190,7 @@ def _of_page(page: plans.PagePlan, library: tuple[str, ...], minutes: float) -> 
         committed += ["CITATION.cff", *_files("book/releases", True)]
     committed += [page.check] if page.check else []
     given = (f"notebooks/{page.notebook}.ipynb", *library, *committed)
-    words = {"title": page.about, "parameters": page.parameters, "versions": _versions()}
+    words = {"title": page.about, "parameters": page.parameters, "versions": versions}
 
     def work() -> Iterable[str]:
         output = paths.ROOT / page.output

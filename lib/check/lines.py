@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from lib import documents, paths
 from lib.atomic import replacing
 from lib.errors import AuditError, StoreError
+
+if TYPE_CHECKING:  # every step of a build reads this module, and few of them a table
+    import pandas as pd
 
 HEAD, READING, TEMPLATE, INVARIANCE = "Head", "Reading", "Template", "Invariance"
 LENGTH, SCALE, REFERENCE, OVERLAP = "Length", "Scale", "Reference", "Overlap"
@@ -124,6 +125,8 @@ class Checked:
 
     def frame(self, name: str = "") -> pd.DataFrame:
         """The rows as a table, or one of ``tables``."""
+        import pandas as pd
+
         if not name:
             return pd.DataFrame([asdict(row) for row in self.rows])[COLUMNS]
         return pd.DataFrame(self.tables.get(name, []))
@@ -180,6 +183,10 @@ def unsound(model: str) -> list[str]:
     except StoreError:
         pass
     page = paths.RESULTS / paths.slug(model) / "check.parquet"
+    if not page.is_file():
+        return []
+    import pandas as pd
+
     try:
         rows = pd.read_parquet(page, columns=["line", "verdict"])
     except (OSError, ValueError, KeyError):
