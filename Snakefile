@@ -1,4 +1,4 @@
-"""part → extract → page → site: every step of lib.book.steps, and the receipts that tell of it.
+"""part → extract, effects → page → site: every step of lib.book.steps, and the receipts that tell of it.
 
 What is stale is judged there, by content; here no time of a file counts. Executors, clusters
 and resources are chosen as ever, in a profile: ``SNAKEMAKE_PROFILE=… make book``. Hosts share
@@ -48,6 +48,16 @@ rule extract:
     threads: 2
     shell:
         STEP + " extract/{wildcards.place} 2>&1"
+
+
+rule effects:
+    input:
+        after("effects"),
+    output:
+        steps.RECEIPTS + "/effects/{place}.json",
+    threads: 2
+    shell:
+        STEP + " effects/{wildcards.place} 2>&1"
 
 
 rule page:

@@ -201,7 +201,7 @@ def _seen_from_root(name: str, value):
 
     if name == "dataset" and value.startswith("file:"):
         return f"file:{from_root(value.removeprefix('file:'))}"
-    if name in ("source", "run", "results", "tables") and value:
+    if name in ("source", "run", "effects", "results", "tables") and value:
         return from_root(value)
     if name == "runs":
         return [from_root(folder) for folder in value]

@@ -1,4 +1,5 @@
-"""Which pages make sense for a model: some analyses need several heads, or a gate.
+"""Which pages make sense for a model: some analyses need several heads, a gate, or a backbone
+whose parts can be told.
 
 A page without what it needs still runs, and says so in a sentence; the table of contents
 leaves it out. The shape of a model is read from the files of a run, without loading either.
@@ -8,13 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
 from lib import declared, paths
+from lib.book import pages
 from lib.book.plan import PagePlan
+from lib.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,15 @@ class Shape:
         How many different concepts their names claim.
     gated
         Does a gate weigh the heads?
+    unexplained
+        Why effects of its parts can't be computed, in words; empty where they can, and where
+        only loading the model would show it.
     """
 
     heads: int
     concepts: int
     gated: bool
+    unexplained: str = ""
 
 
 def suits(notebook: str, shape: Shape) -> bool:
@@ -46,6 +53,8 @@ def missing(notebook: str, shape: Shape) -> str:
     needed = declared.every().get(notebook)
     if needed is None:
         return ""
+    if shape.unexplained and explains(notebook):
+        return shape.unexplained
     if needed.gated and not shape.gated:
         return "a gate"
     if shape.heads < needed.heads:
@@ -53,9 +62,21 @@ def missing(notebook: str, shape: Shape) -> str:
     return f"heads that claim {needed.concepts} concepts" * (shape.concepts < needed.concepts)
 
 
+def explains(notebook: str) -> bool:
+    """Does a notebook read effects of a model's parts?"""
+    return "effects" in pages.declared(notebook)
+
+
 def of_model(model) -> Shape:
     """The shape of a loaded model."""
-    return _shape(len(model.heads), (head.concept for head in model.heads), model.gated)
+    from lib.mechanisms.effects import explainable
+
+    shape = _shape(len(model.heads), (head.concept for head in model.heads), model.gated)
+    try:
+        explainable(model)
+    except ModelError as error:
+        return replace(shape, unexplained=str(error))
+    return shape
 
 
 def of_run(folder: str | Path) -> Shape | None:

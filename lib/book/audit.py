@@ -15,7 +15,8 @@ datasets need none.
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+import sys
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,11 @@ def audit(
     found = [located(dataset, source) for dataset in dict.fromkeys(datasets)]
     plan.check({"model": name, "datasets": [{**dataset, **options} for dataset in found]})
     committed = {run.dataset for run in plan.read().runs if run.model == name and run.committed}
-    shape, estimates = _tried(model, found, options, committed)
+    shape, estimates, plain = _tried(model, found, options, committed)
     announce(estimates, yes)
-    plan.add(entry(name, found, shape, options))
+    for what, why in plain.items():
+        print(f"No pages on what makes the rewards, for {what}: {why}", file=sys.stderr)
+    plan.add(entry(name, found, shape, options, plain))
     return build(cores)
 
 
@@ -119,21 +122,29 @@ def located(dataset: str, source: str = "") -> dict[str, str]:
 
 
 def entry(
-    model: str, datasets: Sequence[dict[str, str]], shape: applies.Shape, options: dict[str, Any]
+    model: str,
+    datasets: Sequence[dict[str, str]],
+    shape: applies.Shape,
+    options: dict[str, Any],
+    plain: Container[str] = (),
 ) -> dict[str, Any]:
     """The entry of ``audits`` for a model: every page that suits its shape.
 
-    Datasets are as ``located`` returns them; each gets the options of loading and extraction.
+    Datasets are as ``located`` returns them; each gets the options of loading and extraction,
+    and those that aren't ``plain`` the pages that read effects.
     """
     there = set(plan.notebooks())
 
     def suited(names):
         return [name for name in names if name in there and applies.suits(name, shape)]
 
+    each = suited(declared.audited(declared.EACH))
+    explaining = [name for name in each if applies.explains(name)]
     listed = []
     for dataset in datasets:
         stimuli = dataset["name"].startswith("stimuli/")
         pages = suited(declared.audited(declared.STIMULI)) if stimuli else []
+        pages += explaining if dataset["name"] not in plain else []
         listed.append({**dataset, **options, "pages": pages})
     over_all = declared.audited(declared.OVER_ALL)
     once = [
@@ -141,14 +152,15 @@ def entry(
         for name in suited(declared.every())
         if name in over_all or name in declared.audited(declared.ONCE)
     ]
-    each = suited(declared.audited(declared.EACH))
+    each = [name for name in each if name not in explaining]
     return {"model": model, "datasets": listed, "pages": each, "once": once}
 
 
 def _tried(
     model: str, datasets: Sequence[dict[str, str]], options: dict[str, Any], committed: set[str]
-) -> tuple[applies.Shape, list[Estimate]]:
-    """Load everything once: the model's shape, and how long each dataset takes.
+) -> tuple[applies.Shape, list[Estimate], dict[str, str]]:
+    """Load everything once: the model's shape, how long each dataset takes, and why some, or
+    the model, can't have their effects computed.
 
     A committed run isn't extracted; its data is loaded only where there is a source of it.
     """
@@ -163,10 +175,31 @@ def _tried(
         known = load_model(place, **{key: options.get(key) for key in plan.EXTRACTING})
     ahead = [items for name, items in loaded.items() if name not in committed]
     ahead = [items for items in ahead if not is_stored(known, items)]
-    found = applies.of_model(known), [estimate(known, items) for items in ahead]
+    shape, estimates = applies.of_model(known), [estimate(known, items) for items in ahead]
+    plain = {model_name(model): shape.unexplained} if shape.unexplained else {}
+    if not plain and any(map(applies.explains, declared.audited(declared.EACH))):
+        done = {run.dataset: run for run in plan.read().runs if run.model == model_name(model)}
+        for each in datasets:
+            name, run = each["name"], done.get(each["name"])
+            if run and (paths.ROOT / run.effects / "effects.json").is_file():
+                continue
+            try:
+                estimates.append(_explaining(known, name, loaded, options))
+            except DataError as error:
+                plain[name] = str(error)
     del known
     gc.collect()
-    return found
+    return shape, estimates, plain
+
+
+def _explaining(model, name: str, loaded: dict, options: dict[str, Any]) -> Estimate:
+    """How long effects take on a dataset, whose text may have been loaded."""
+    from lib.mechanisms.estimate import estimate as explaining
+
+    if name not in loaded and not name.startswith("stimuli/"):
+        raise DataError(f"the texts of {name}", "its committed run alone", "Name their source.")
+    items = loaded[name] if name in loaded else _loaded({"name": name}, options)
+    return explaining(model, items, seed=options.get("seed", 0))
 
 
 def _loaded(dataset: dict[str, str], options: dict[str, Any]):

@@ -50,6 +50,7 @@ class Dataset(Entry):
 
     name: Name
     run: Literal["committed"] = None  # else it is extracted when the book is built
+    effects: Literal["committed"] = None  # else they are computed then, where a page reads them
     pages: list[Name] = []
     parts: Annotated[int, Field(ge=1, le=MOST_PARTS)] = 1
     source: Text = ""

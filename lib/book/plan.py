@@ -7,6 +7,7 @@
         datasets:
           - name: hh-rlhf/harmless-base
             run: committed               # under book/runs, text-free
+            effects: committed           # under book/effects, text-free
           - name: stimuli/controlled     # extracted when the book is built
             limit: 45
             pages: [labels]              # more pages of this dataset
@@ -27,6 +28,9 @@ the first of the model's datasets has them that has any. A notebook under ``once
 ``pages`` gets the runs of its datasets: as ``runs`` when it declares that, else as ``run`` of
 its only one; without any it uses its defaults. ``datasets: all`` names every dataset of the
 audit.
+
+A notebook that declares ``effects`` gets those of its dataset: the committed ones, or such as
+the build computes from the same options.
 
 A notebook that declares ``results`` reads what other pages wrote, and is executed after
 them: after the pages of its model when it declares ``model``, after those of all models
@@ -62,6 +66,7 @@ from lib.errors import ParameterError, unknown
 
 RESULTS = "book/results"
 EXTRACTED = ".cache/runs"
+EXPLAINED = ".cache/effects"
 MEASUREMENTS = "bench/results"
 LAST = "status"  # the notebook that shows all other pages
 CLOSING = ("changes", LAST)  # those that read what every page before them left
@@ -78,6 +83,14 @@ class RunPlan:
     committed: bool  # others are extracted into the checkout's .cache
     options: Mapping[str, Any] = field(default_factory=dict)  # of loading and extraction
     parts: int = 1  # in how many pieces it is computed, each a job of its own
+    explained: bool = False  # are its effects committed? Others go into the checkout's .cache
+
+    @property
+    def effects(self) -> str:
+        """Folder of the effects of its model on its dataset."""
+        return (
+            f"{'book/effects' if self.explained else EXPLAINED}/{_place(self.model, self.dataset)}"
+        )
 
     @property
     def inputs(self) -> list[str]:
@@ -139,6 +152,11 @@ class PagePlan:
         return from_root(path) if path and path.is_file() else ""
 
     @property
+    def explains(self) -> bool:
+        """Does it read the effects of its run?"""
+        return "effects" in pages.declared(self.notebook) and len(self.runs) == 1
+
+    @property
     def about(self) -> str:
         """What the page is about, for titles; empty for a page of the whole book."""
         if self.shared:
@@ -161,6 +179,7 @@ class PagePlan:
         if len(self.runs) == 1:
             (run,) = self.runs
             given |= {"dataset": run.dataset, "run": run.folder, **run.options}
+            given["effects"] = run.effects
         for name in ("model", "dataset", "source"):
             if name in given:
                 given[name] = paths.public(given[name])
@@ -357,9 +376,13 @@ def _known(notebook: str) -> str:
     return notebook
 
 
+def _place(model: str, dataset: str) -> str:
+    return f"{paths.slug(paths.public(model))}/{paths.slug(paths.public(dataset))}"
+
+
 def _run(model: str, dataset: Mapping[str, Any]) -> RunPlan:
     name, committed = dataset["name"], "run" in dataset
-    place = f"{paths.slug(paths.public(model))}/{paths.slug(paths.public(name))}"
+    place = _place(model, name)
     folder = f"book/runs/{place}" if committed else f"{EXTRACTED}/{place}"
     if committed and not (paths.ROOT / folder / "run.json").is_file():
         raise ParameterError(
@@ -368,4 +391,12 @@ def _run(model: str, dataset: Mapping[str, Any]) -> RunPlan:
             f"Make it: python -m lib extract --model {model} --dataset {name} --out {folder}",
         )
     options = {key: dataset[key] for key in (*LOADING, *EXTRACTING) if key in dataset}
-    return RunPlan(model, name, folder, committed, options, dataset.get("parts", 1))
+    parts = dataset.get("parts", 1)
+    run = RunPlan(model, name, folder, committed, options, parts, "effects" in dataset)
+    if run.explained and not (paths.ROOT / run.effects / "effects.json").is_file():
+        raise ParameterError(
+            f"the committed effects of {model} on {name} at {run.effects}",
+            "none",
+            f"Make them: python -m lib explain {model} {name} --out {run.effects}",
+        )
+    return run

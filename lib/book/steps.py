@@ -1,7 +1,7 @@
 """What a build does, step by step, and the receipts by which it knows what is done.
 
-A step extracts a part or a run, executes a page or renders the site. When it is done, and
-only then, it writes a receipt under ``.cache/receipts``: a digest of all that it was made
+A step extracts a part or a run, computes effects, executes a page or renders the site. When it
+is done, and only then, it writes a receipt under ``.cache/receipts``: a digest of all that it was made
 from, by content, and a digest of each file that it made. A step whose receipt is missing, or
 tells of other content than there is, is stale. The graph of ``Snakefile`` is made of receipts
 alone, so nothing else stands for a finished step: no time of a file, no page of an earlier
@@ -49,6 +49,7 @@ REQUIRED = ("_config.yml", "book/index.md")
 ROOMS = ("data", "models", "extraction")  # of the library, for extraction, and what they import
 MODULES = ("atomic.py", "documents.py", "errors.py", "hub.py", "paths.py")
 MODULES += ("run.py", "visible.py")
+EXPLAINING = ("mechanisms", "effects.py")  # of the library, for effects, besides
 SOURCES = {".py", ".yaml", ".yml", ".md", ".json", ".safetensors"}
 # Of all receipts that hold, so that for Snakemake none is newer than another.
 LONG_AGO = 1_000_000_000
@@ -61,7 +62,7 @@ ENDED = "it was ended from outside: killed, out of memory, or the machine stoppe
 class Step:
     """One thing to do; paths are relative to the checkout, or absolute."""
 
-    kind: str  # part, extract, page or site
+    kind: str  # part, extract, effects, page or site
     place: str  # of what it makes: letters, digits, dots, dashes, underscores and slashes
     after: tuple[str, ...]  # names of the steps whose results it reads
     given: tuple[str, ...]  # files that it reads
@@ -132,10 +133,15 @@ def steps(plan: plans.Plan | None = None) -> dict[str, Step]:
     plan = plan or plans.read()
     library = _files("lib")
     extracting = tuple(path for path in library if Path(path).parts[1] in ROOMS + MODULES)
+    known = ROOMS + MODULES + EXPLAINING
+    explaining = tuple(path for path in library if Path(path).parts[1] in known)
     read = {run.folder for page in plan.pages for run in page.runs if not run.committed}
     runs = (run for run in plan.runs if run.folder in read)
     versions = _versions()
     found = [step for run in runs for step in _of_run(run, extracting, versions)]
+    explained = {run.effects: run for page in plan.pages if page.explains for run in page.runs}
+    computed = (run for run in explained.values() if not run.explained)
+    found += [_of_effects(run, explaining, versions) for run in computed]
     found += [_of_page(page, library, versions, plan.page_minutes) for page in plan.pages]
     found.append(_of_site(plan, library))
     named = {step.name: step for step in found}
@@ -179,11 +185,37 @@ def _extract(options: Mapping[str, Any], out: str = "", **target) -> Iterable[st
     return _files(out, every=True) if out else ()
 
 
+def _of_effects(
+    run: plans.RunPlan, explaining: tuple[str, ...], versions: Mapping[str, str]
+) -> Step:
+    options = {"model": run.model, "dataset": run.dataset, **run.options}
+    words = {"options": options, "versions": versions}
+
+    def work() -> Iterable[str]:
+        from lib.mechanisms.command import explain
+
+        explain(**options, out=run.effects, yes=True)
+        return _files(run.effects, every=True)
+
+    given = (*explaining, *run.inputs)
+    return Step("effects", _effects_place(run), (), given, lambda: words, work)
+
+
+def _effects_place(run: plans.RunPlan) -> str:
+    return run.effects.removeprefix(f"{plans.EXPLAINED}/")
+
+
 def _of_page(
     page: plans.PagePlan, library: tuple[str, ...], versions: Mapping[str, str], minutes: float
 ) -> Step:
     runs = [f"extract/{_place(run)}" for run in page.runs if not run.committed]
     committed = [path for run in page.runs if run.committed for path in _files(run.folder, True)]
+    if page.explains:
+        (run,) = page.runs
+        if run.explained:
+            committed += _files(run.effects, True)
+        else:
+            runs.append(f"effects/{_effects_place(run)}")
     if page.notebook == "calibration":  # it shows what was computed before, and on which day
         committed += _files("book/calibration", True)
     if page.notebook == "changes":
@@ -222,7 +254,7 @@ def _of_site(plan: plans.Plan, library: tuple[str, ...]) -> Step:
         site.render()
         return _files(plans.from_root(paths.SITE), every=True)
 
-    folders = ("results", "_build", "runs", "calibration", "releases")
+    folders = ("results", "_build", "runs", "effects", "calibration", "releases")
     made = (*(f"book/{name}/" for name in folders), "book/_static/vega.js")
     book = [path for path in _files("book", every=True) if not path.startswith(made)]
     given = tuple(dict.fromkeys([*REQUIRED, *book, *library]))

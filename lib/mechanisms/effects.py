@@ -79,7 +79,7 @@ def effects(
     if traced < 1 or patched < 1:
         raise DataError("items and comparisons to explain", f"{traced}, {patched}", "Ask for some.")
     items = drawn(model, items, traced, seed)
-    place = Path(store) if store else paths.cache() / "effects"
+    place = Path(store) if store else paths.cache() / "patches"
     found = trace(
         model,
         items,

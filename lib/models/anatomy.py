@@ -161,7 +161,7 @@ def describe(backbone: torch.nn.Module) -> Anatomy:
         raise ModelError(
             f"a backbone whose writes are described: {', '.join(KINDS)}",
             f"{name}",
-            "Describe it in lib/mechanisms/anatomy.py: which modules of a layer write into the "
+            "Describe it in lib/models/anatomy.py: which modules of a layer write into the "
             "residual stream, which norm ends it, and whether that norm centres.",
         )
     try:
