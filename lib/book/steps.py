@@ -1,11 +1,11 @@
 """What a build does, step by step, and the receipts by which it knows what is done.
 
 A step extracts a part or a run, computes effects, executes a page or renders the site. When it
-is done, and only then, it writes a receipt under ``.cache/receipts``: a digest of all that it was made
-from, by content, and a digest of each file that it made. A step whose receipt is missing, or
-tells of other content than there is, is stale. The graph of ``Snakefile`` is made of receipts
-alone, so nothing else stands for a finished step: no time of a file, no page of an earlier
-build.
+is done, and only then, it writes a receipt under ``.cache/receipts``: a digest of all that it
+was made from, by content, and a digest of each file that it made. A step whose receipt is
+missing, or tells of other content than there is, is stale. The graph of ``Snakefile`` is made
+of receipts alone, so nothing else stands for a finished step: no time of a file, no page of an
+earlier build.
 
 ``steps``     the graph of a plan
 ``stale``     what has to be done

@@ -14,6 +14,7 @@ from lib import load_items, load_model, paths
 from lib.book import applies, audit, build, plan
 from lib.errors import DataError, ParameterError
 from lib.extraction import estimate, extract, load_run
+from lib.models import anatomy
 
 GATED = applies.Shape(19, 8, True)
 SINGLE = applies.Shape(1, 0, False)
@@ -158,6 +159,21 @@ def test_a_committed_run_gets_pages_without_its_data_and_isnt_made_in_another_wa
     monkeypatch.setattr("lib.models.load_model", lambda *_, **__: pytest.fail("it was loaded"))
     with pytest.raises(ParameterError, match="the committed run of smol-armo on xstest"):
         audit.audit("smol-armo", ["xstest"], limit=5)
+
+
+def test_what_has_no_effects_is_told_and_its_other_pages_stand(tried, monkeypatch, capsys):
+    monkeypatch.setattr(audit.applies, "explains", lambda name: name == "validity")
+    audit.audit("smol-armo", ["stimuli/probes"], limit=2)
+    (found,) = plan.load(plan.local_audit())["audits"]
+    assert found["datasets"][0]["pages"][-1] == "validity" and "validity" not in found["pages"]
+    plan.local_audit().unlink()
+    monkeypatch.setattr(anatomy, "KINDS", {"gpt2": anatomy.KINDS["gpt2"]})
+    audit.audit("smol-armo", ["stimuli/probes"], limit=2)
+    (found,) = plan.load(plan.local_audit())["audits"]
+    assert "validity" not in found["datasets"][0]["pages"] and "data" in found["pages"]
+    said = capsys.readouterr().err
+    assert "No pages on what makes the rewards, for smol-armo" in said
+    assert "found llama" in said and "which norm ends it" in said
 
 
 # ---- How long it takes ----

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 
 import nbformat
 import pytest
@@ -9,8 +10,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import paths, records, report
-from lib.book import applies, document, pages, plan, toc
+from lib import declared, paths, records, report
+from lib.book import applies, document, pages, plan, steps, toc
 from lib.book import audit as audits
 from lib.errors import ParameterError
 
@@ -642,3 +643,70 @@ def test_any_value_is_a_document_or_one_error_that_names_its_place(value):
         assert error.remedy and len(str(error)) < 1500
     else:
         assert all(audit["datasets"] for audit in found["audits"])
+
+
+# ---- Effects ----
+
+READS = """
+model: str = "smol-armo"  # A model
+dataset: str = "stimuli/controlled"  # A dataset
+effects: str = ""  # Folder of effects computed before; empty: compute now
+"""
+
+
+@pytest.fixture
+def explaining(tmp_path, monkeypatch):
+    """A checkout of notebooks of which ``why`` alone reads effects."""
+    root = tmp_path / "checkout"
+    shutil.copytree(paths.NOTEBOOKS, root / "notebooks")
+    page = nbformat.v4.new_notebook()
+    tagged = {"tags": ["parameters"]}
+    page.cells = [nbformat.v4.new_code_cell(READS, metadata=tagged)]
+    nbformat.write(page, root / "notebooks" / "why.ipynb")
+    monkeypatch.setattr(paths, "ROOT", root)
+    monkeypatch.setattr(paths, "NOTEBOOKS", root / "notebooks")
+    return root
+
+
+def test_a_page_that_reads_effects_waits_for_them(explaining, tmp_path):
+    datasets = [{"name": "stimuli/controlled", "limit": 3, "pages": ["why"]}]
+    planned = plan.read(audit(tmp_path, datasets=datasets))
+    place = "smol-armo/stimuli/controlled"
+    (page,) = [page for page in planned.pages if page.notebook == "why"]
+    assert page.parameters["effects"] == f".cache/effects/{place}"
+    graph = steps.steps(planned)
+    assert f"effects/{place}" in graph[f"page/{place}/why"].after
+    assert f"effects/{place}" not in graph[f"page/{place}/data"].after
+    assert graph[f"effects/{place}"].words()["options"]["limit"] == 3
+    given = graph[f"effects/{place}"].given
+    assert not any("charts" in path or "analyses" in path for path in given)
+
+
+def test_nothing_is_computed_for_committed_effects_or_pages_that_read_none(explaining, tmp_path):
+    dataset = {"name": "stimuli/controlled", "effects": "committed", "pages": ["why"]}
+    with pytest.raises(ParameterError, match="python -m lib explain smol-armo stimuli/contr"):
+        plan.read(audit(tmp_path, datasets=[dataset]))
+    folder = explaining / "book" / "effects" / "smol-armo" / "stimuli" / "controlled"
+    folder.mkdir(parents=True)
+    (folder / "effects.json").touch()
+    graph = steps.steps(plan.read(audit(tmp_path, datasets=[dataset])))
+    assert not any(step.kind == "effects" for step in graph.values())
+    page = graph["page/smol-armo/stimuli/controlled/why"]
+    assert f"{plan.from_root(folder)}/effects.json" in page.given
+    plain = steps.steps(plan.read(audit(tmp_path)))
+    assert not any(step.kind == "effects" for step in plain.values())
+
+
+def test_a_model_whose_parts_cannot_be_told_gets_none_of_those_pages(explaining, monkeypatch):
+    analysis = declared.Analysis("lib.analyses.why", 1, audited=declared.EACH)
+    known = {"why": analysis, **declared.every()}
+    monkeypatch.setattr(declared, "every", lambda: known)
+    can, cannot = applies.Shape(1, 0, False), applies.Shape(1, 0, False, "what it lacks")
+    assert applies.suits("why", can) and applies.missing("why", cannot) == "what it lacks"
+    assert applies.suits("validity", cannot)
+    datasets = [{"name": "x"}, {"name": "y"}]
+    found = audits.entry("m", datasets, can, {}, plain={"y": "no pairs"})
+    assert [each["pages"] for each in found["datasets"]] == [["why"], []]
+    assert "why" not in found["pages"]
+    found = audits.entry("m", datasets, cannot, {})
+    assert [each["pages"] for each in found["datasets"]] == [[], []]
