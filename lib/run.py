@@ -21,6 +21,10 @@ variable               dims                  dtype    content
                        feature                        adds to the residual stream; likewise
 ``attended``           response, attention,  float32  with the tap ``attended``: outputs of the
                        attended_feature               attention heads, side by side; likewise
+``traced``             response, traced_row, float32  of ``lib.mechanisms.tracing``: what its
+                       head                           tap makes of the writes; likewise
+``head_traced``        response, layer_head, float32  likewise, of the attention heads
+                       head
 ``item_of_response``   response              int64    position along ``item``
 ``slot``               response              int64    place within the item
 ``prompt_hash``        item                  str      identifies the prompt
@@ -72,6 +76,8 @@ SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "neuron_mean": (("response", "mlp", "neuron"), "f", False),
     "write": (("response", "component", "feature"), "f", False),
     "attended": (("response", "attention", "attended_feature"), "f", False),
+    "traced": (("response", "traced_row", "head"), "f", False),
+    "head_traced": (("response", "layer_head", "head"), "f", False),
     "item_of_response": (("response",), "i", True),
     "slot": (("response",), "i", True),
     "prompt_hash": (("item",), "U", True),
@@ -87,6 +93,7 @@ SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {
 }
 # Large: a run may be saved with those of some items only.
 STATES = ("hidden", "gate_hidden", "layer_hidden", "neuron_mean", "write", "attended")
+STATES += ("traced", "head_traced")
 COORDS = {"head": "U", "item": "U", "response": "i"}
 # name → type, as it is on disk
 ATTRS: dict[str, Any] = {

@@ -206,7 +206,7 @@ def prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> J
 
     check_packing(packing)
     for tap in taps:
-        if not isinstance(tap, str):  # a store knows its taps by their names
+        if not isinstance(tap, str) and not tap.key:  # by which a store knows it
             raise ModelError("names of taps", repr(tap), "Give a Tap of your own to forward.")
     taps = tapping.resolve(taps)
     tapping.check(model.backbone, taps)
@@ -217,7 +217,7 @@ def prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> J
     fingerprint = model.fingerprint
     manifest = _manifest(model, items, fingerprint, packing)
     if taps:  # without, the store of before taps is still the same one
-        manifest["taps"] = sorted(tap.name for tap in taps)
+        manifest["taps"] = sorted(tap.key or tap.name for tap in taps)
     folder = Path(store) if store else paths.cache() / "states" / _digest(manifest)
     job = Job(model, items, fingerprint, manifest, folder, taps)
     job.first_scorable()

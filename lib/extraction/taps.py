@@ -131,12 +131,16 @@ class Tap:
     It fills the variable of its name, with dims (response, port, width). ``ports`` tells of a
     backbone where the tap listens, in order and all of one width, or raises a ``ModelError``;
     ``reduce`` makes of a state for each token one for each response: ``last``, ``mean`` or
-    alike.
+    alike. ``project`` makes of all ports' states what is kept, where they are computed:
+    (responses, ports, width) to (responses, …); without it they are kept as they are. ``key``
+    names in a store all that determines it; the name of the tap where that alone does.
     """
 
     name: str
     ports: Callable[[torch.nn.Module], list[Port]]
     reduce: Callable[[torch.Tensor, Places], torch.Tensor]
+    project: Callable[[torch.Tensor], torch.Tensor] | None = None
+    key: str = ""
 
 
 def _layers(backbone: torch.nn.Module) -> Sequence[torch.nn.Module]:
@@ -233,7 +237,7 @@ class Listener:
         self._heard = {name: [None] * len(ports) for name, ports in self._ports.items()}
 
     def end(self) -> dict[str, torch.Tensor]:
-        """After it: for each tap, shape (responses, ports, width), float32.
+        """After it: for each tap, shape (responses, ports, width), float32, or as it projects.
 
         A port that gave nothing is a ``ModelError``.
         """
@@ -246,10 +250,14 @@ class Listener:
                     f"none at {silent} of them",
                     "The backbone doesn't call those modules; extract without that tap.",
                 )
-        return {
+        found = {
             name: torch.stack([state.to(states[0].device) for state in states], dim=1)
             for name, states in heard.items()
         }
+        for tap in self._taps:
+            if tap.project is not None:
+                found[tap.name] = tap.project(found[tap.name])
+        return found
 
     def hooks(self) -> Iterator[RemovableHandle]:
         """Listen from now on, until they are removed."""

@@ -163,7 +163,8 @@ def _with_patches(found, model, items, seed, place, on_comparison, began) -> xr.
             sides=SIDES if sides == "both" else (sides,),
             seed=seed,
             paths=not number,
-            store=place / _digest(model, items, same, seed),
+            fingerprint=found.attrs["fingerprint"],
+            store=place / _digest(model, found, items, same, seed),
             on_comparison=on_comparison,
         )
         if not number:
@@ -221,9 +222,9 @@ def _everything(found: xr.Dataset) -> float:
     return float((np.abs(left) / np.maximum(scale, np.finfo(np.float32).tiny)).max(initial=0.0))
 
 
-def _digest(model, items, same: Sequence[Way], seed: int) -> str:
+def _digest(model, found: xr.Dataset, items, same: Sequence[Way], seed: int) -> str:
     """A name for what is patched in some ways."""
     weights = next(model.backbone.parameters())
-    about = [items.fingerprint, model.fingerprint, seed, [way.name for way in same]]
+    about = [items.fingerprint, found.attrs["fingerprint"], seed, [way.name for way in same]]
     about += [str(weights.dtype), weights.device.type]
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]

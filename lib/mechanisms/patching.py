@@ -39,7 +39,7 @@ against: hooks on whole runs of every described kind of tiny backbone (``tests/m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -365,6 +365,7 @@ def patch(
     seed: int = 0,
     tokens: int | None = None,
     paths: bool = False,
+    fingerprint: Mapping[str, str] | None = None,
     store: str | Path | None = None,
     on_comparison: Callable[[], None] = lambda: None,
 ) -> xr.Dataset:
@@ -391,6 +392,8 @@ def patch(
         Of patched rows in one batch; halved when memory is short, as often as it takes.
     paths
         Also tell direct effects (``lib.mechanisms.paths``).
+    fingerprint
+        Of the model, where it is known: it takes reading all weights.
     store
         Folder where each comparison is kept when it is done, so that a run that was killed
         goes on; nothing is kept when ``None``.
@@ -430,6 +433,7 @@ def patch(
     pairs = _pairs(model, items)
     job = _Job(model, anatomy, some, pairs, alignment, positions, sides, tokens)
     job.paths = paths
+    fingerprint = model.fingerprint if fingerprint is None else fingerprint
     if "resample" in modes:
         job.deal(seed)
     options = {"modes": list(modes), "alignment": alignment, "positions": positions}
@@ -438,7 +442,9 @@ def patch(
     with contextlib.ExitStack() as ways:
         kept = None
         if store is not None:
-            about = _manifest(job, items, options | {"parts": list(parts), "paths": paths})
+            about = _manifest(
+                job, items, fingerprint, options | {"parts": list(parts), "paths": paths}
+            )
             kept = ways.enter_context(stores.opened(store, about))
         job.runner = ways.enter_context(running(model.backbone, anatomy))
         for number in range(len(pairs)):
@@ -479,7 +485,7 @@ def patch(
             "model": model.name,
             "dataset": items.name,
             "items": items.fingerprint,
-            "fingerprint": model.fingerprint,
+            "fingerprint": dict(fingerprint),
             "dtype": str(next(model.backbone.parameters()).dtype).removeprefix("torch."),
             **{name: options[name] for name in ("alignment", "positions", "sides", "seed")},
         },
@@ -488,13 +494,13 @@ def patch(
     return found
 
 
-def _manifest(job: _Job, items, options: dict) -> dict:
+def _manifest(job: _Job, items, fingerprint: Mapping[str, str], options: dict) -> dict:
     """What identifies the effects of a store."""
     weights = next(job.model.backbone.parameters())
     return {
         "items": items.fingerprint,
         "comparisons": [[pair.better, pair.worse] for pair in job.pairs],
-        **job.model.fingerprint,
+        **fingerprint,
         "dtype": str(weights.dtype).removeprefix("torch."),
         "device": weights.device.type,
         "versions": identity.versions(),

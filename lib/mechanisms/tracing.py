@@ -28,16 +28,20 @@ every kind described, whose parts are found again by zeroing what enters the fin
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import torch
 import xarray as xr
 
-from lib.effects import CONSTANT, FINAL
+from lib.effects import CONSTANT, FINAL, SCHEMA
 from lib.errors import ModelError
-from lib.extraction import extract
-from lib.models.anatomy import Anatomy, Norm, describe
+from lib.extraction import extract, taps
+from lib.extraction.taps import Tap
+from lib.models.anatomy import Anatomy, describe
 from lib.run import align
 
+METHOD = 1  # one more when the same writes come out otherwise
 WITHIN = 1e-4  # of the larger of a margin and its head's standard deviation
 KEPT = ["item_of_response", "slot", "prompt_hash", "n_prompt_tokens", "n_response_tokens"]
 KEPT += ["better", "worse", "criterion", "subset", "head_source", "head_concept"]
@@ -85,37 +89,112 @@ def trace(model, items, *, attention_heads: bool = False, **options) -> xr.Datas
         For a backbone that isn't described, or parts that don't sum in float32.
     """
     anatomy = describe(model.backbone)
-    taps = ("writes", "attended") if attention_heads else ("writes",)
-    run = extract(model, items, taps=taps, **options)
-    return _traced(model, anatomy, run, attention_heads)
-
-
-def _traced(model, anatomy: Anatomy, run: xr.Dataset, attention_heads: bool) -> xr.Dataset:
-    norm, names = anatomy.norm, [*run["head"].values]
-    shift = norm.shift.cpu().numpy().astype(np.float64)
-    weight = model.weight.astype(np.float64)
-    bias = np.zeros(len(weight)) if model.bias is None else model.bias.astype(np.float64)
-    folded = norm.folded(torch.from_numpy(weight)).numpy()
-    written = run["write"].values.astype(np.float64)
-    stream = written.cumsum(axis=1)[:, ::2]  # the embedding, then as each layer leaves it
-    scale = _scale(norm, stream)
-    ending = scale[:, -1]
-    fixed = _fixed(anatomy, written.shape[-1])
-    part = np.einsum("n,ncd,kd->nck", ending, written, folded, optimize=True)
-    # What projections add to every text is taken off their components, and is constant.
-    part[:, 1:] -= np.einsum("n,cd,kd->nck", ending, fixed, folded, optimize=True)
-    constant = bias + weight @ shift + ending[:, None] * (folded @ fixed.sum(axis=0))
-    part = np.concatenate([part, constant[:, None]], axis=1)
-    lens = scale[..., None] * (stream @ folded.T) + weight @ shift + bias
-    raw = stream @ weight.T + bias
-    part_raw = np.concatenate(
-        [written @ weight.T, np.broadcast_to(bias, (len(written), 1, len(bias)))], axis=1
-    )
-    score = run["score"].values.astype(np.float64)
-    variables = {"part": part, "part_raw": part_raw, "lens": lens, "lens_raw": raw}
-    variables["score"] = score
+    reader = Reader(anatomy, model.weight, model.bias)
+    key = f"{METHOD} by {reader.digest}"
+    wanted = [Tap("traced", taps.writes, taps.last, reader, f"traced {key}")]
     if attention_heads:
-        variables["attention_part"] = _by_head(anatomy, run, written, folded, ending)
+        heard = Tap("head_traced", taps.attended, taps.last, reader.heads, f"head_traced {key}")
+        wanted.append(heard)
+    run = extract(model, items, taps=wanted, **options)
+    return _traced(model, anatomy, run)
+
+
+class Reader:
+    """What each write says to each head, told where the writes are: they needn't go further.
+
+    Called with writes (responses, components, features) it gives (responses, rows, heads):
+    ``part`` with the constant, ``part_raw`` with the bias, ``lens``, ``lens_raw``, and in a last
+    row the final norm's scale. Sums are float64 where the device has it.
+    """
+
+    def __init__(self, anatomy: Anatomy, weight: np.ndarray, bias: np.ndarray | None):
+        self.anatomy = anatomy
+        raw = torch.from_numpy(weight).double()
+        shift = anatomy.norm.shift.double().cpu()
+        added = torch.zeros(len(raw)) if bias is None else torch.from_numpy(bias)
+        fixed = torch.stack([_fixed(b, raw.shape[1]) for b in anatomy.biases])
+        folded = anatomy.norm.folded(raw)
+        self.maps = {"raw": raw, "folded": folded, "bias": added.double(), "shift": raw @ shift}
+        # What projections add to every text is taken off their components, and is constant.
+        self.maps["fixed"] = fixed @ folded.T
+
+    @property
+    def digest(self) -> str:
+        """Of what it reads with besides the backbone: the heads."""
+        parts = (self.maps[name].numpy().tobytes() for name in ("raw", "bias"))
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+    def __call__(self, written: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        exact = _exact(written.device)
+        maps = {name: x.to(written.device, exact) for name, x in self.maps.items()}
+        stream = torch.zeros_like(written[:, 0], dtype=exact)
+        raw, part, scales = [], [], []
+        for place in range(written.shape[1]):  # one by one: as float64 all would be large
+            added = written[:, place].to(exact)
+            stream = stream + added
+            raw.append(added @ maps["raw"].T)
+            part.append(added @ maps["folded"].T)
+            if place % 2 == 0:  # the embedding, then as each layer leaves the stream
+                scales.append(self.anatomy.norm.scale(stream))
+        raw, part = torch.stack(raw, dim=1), torch.stack(part, dim=1)
+        scale = torch.stack(scales, dim=1)[..., None]
+        ending, said = scale[:, -1:], maps["shift"] + maps["bias"]
+        lens = scale * part.cumsum(dim=1)[:, ::2] + said
+        lens_raw = raw.cumsum(dim=1)[:, ::2] + maps["bias"]
+        constant = ending * maps["fixed"].sum(dim=0) + said
+        part[:, 1:] -= maps["fixed"]
+        rows = [ending * part, constant, raw, maps["bias"].expand_as(constant), lens, lens_raw]
+        return torch.cat([*rows, ending.expand_as(constant)], dim=1).float()
+
+    def rows(self) -> dict[str, slice]:
+        """Where each variable lies."""
+        components = len(self.anatomy.components) + 1
+        depths = len(self.anatomy.layers) + 1
+        sizes = {"part": components, "part_raw": components, "lens": depths, "lens_raw": depths}
+        ends = np.cumsum([*sizes.values()])
+        return {name: slice(end - sizes[name], end) for name, end in zip(sizes, ends, strict=True)}
+
+    def heads(self, attended: torch.Tensor) -> torch.Tensor:
+        """Of what attention heads gave (responses, layers, features), what each says, but for
+        the final norm's scale: (responses, layers × attention heads, heads).
+        """
+        exact = _exact(attended.device)
+        found = []
+        for number, layer in enumerate(self.anatomy.layers):
+            own = attended[:, number].to(exact)
+            out = layer.out_weight().to(own)
+            direction = self.maps["folded"].to(own)
+            scale = 1.0
+            if layer.posted is not None:  # through the write's own norm, its scale held too
+                direction = layer.posted.folded(direction)
+                scale = layer.posted.scale(own @ out.T)[:, None, None]
+            read = (direction @ out).reshape(len(direction), self.anatomy.n_heads, -1)
+            each = own.reshape(len(own), self.anatomy.n_heads, -1)
+            found.append(scale * torch.einsum("nae,kae->nak", each, read))
+        return torch.cat(found, dim=1).float()
+
+
+def _exact(device: torch.device) -> torch.dtype:
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def _fixed(bias: torch.Tensor | None, features: int) -> torch.Tensor:
+    """An output projection's bias, zero where there is none."""
+    if bias is None:
+        return torch.zeros(features, dtype=torch.float64)
+    return bias.detach().double().cpu()
+
+
+def _traced(model, anatomy: Anatomy, run: xr.Dataset) -> xr.Dataset:
+    names, found = [*run["head"].values], run["traced"].values.astype(np.float64)
+    rows = Reader(anatomy, model.weight, model.bias).rows()
+    variables = {name: found[:, where] for name, where in rows.items()}
+    variables["score"] = run["score"].values.astype(np.float64)
+    if "head_traced" in run:
+        shape = (len(found), len(anatomy.layers), anatomy.n_heads, len(names))
+        each = run["head_traced"].values.astype(np.float64).reshape(shape)
+        variables["attention_part"] = found[:, -1, 0][:, None, None, None] * each
+    miss = _miss(variables, run)
     if model.gated:  # one more reading, at each prompt's own coefficients
         names.append(FINAL)
         coefficients = run["gate"].values[run["item_of_response"].values].astype(np.float64)
@@ -123,19 +202,13 @@ def _traced(model, anatomy: Anatomy, run: xr.Dataset, attention_heads: bool) -> 
             final = np.einsum("n...k,nk->n...", values, coefficients)
             variables[name] = np.concatenate([values, final[..., None]], axis=-1)
         variables["score"][:, -1] = run["final"].values
-    dims = {
-        "part": ("response", "component", "head"),
-        "part_raw": ("response", "component", "head"),
-        "lens": ("response", "depth", "head"),
-        "lens_raw": ("response", "depth", "head"),
-        "score": ("response", "head"),
-        "attention_part": ("response", "attention", "attention_head", "head"),
-    }
+        miss = max(miss, _miss(variables, run))
+    dims = {name: SCHEMA[name][0] for name in variables}
     kept = run.drop_dims("head")[[n for n in KEPT if n in run and "head" not in run[n].dims]]
     traced = kept.assign(
         {name: (dims[name], values.astype(np.float32)) for name, values in variables.items()}
     ).assign_coords(head=names, component=[*anatomy.components, CONSTANT])
-    traced.attrs = {**run.attrs, "sums_within": _miss(part, variables, run)}
+    traced.attrs = {**run.attrs, "sums_within": miss}
     exact = run.attrs["extraction"]["dtype"] == "float32"
     if exact and not traced.attrs["sums_within"] <= WITHIN:
         raise ModelError(
@@ -147,37 +220,7 @@ def _traced(model, anatomy: Anatomy, run: xr.Dataset, attention_heads: bool) -> 
     return traced
 
 
-def _scale(norm: Norm, stream: np.ndarray) -> np.ndarray:
-    """The norm's scale of float64 states, over their last axis."""
-    return norm.scale(torch.from_numpy(stream)).numpy()
-
-
-def _fixed(anatomy: Anatomy, features: int) -> np.ndarray:
-    """The output projections' biases, (components − 1, features), zero where there is none."""
-    zero = np.zeros(features)
-    return np.stack(
-        [zero if b is None else b.detach().cpu().numpy().astype(np.float64) for b in anatomy.biases]
-    )
-
-
-def _by_head(anatomy, run, written, folded, ending) -> np.ndarray:
-    """Parts of each attention head, (responses, layers, attention heads, heads)."""
-    attended = run["attended"].values.astype(np.float64)
-    found = []
-    for number, layer in enumerate(anatomy.layers):
-        out = layer.out_weight().cpu().numpy().astype(np.float64)
-        direction = folded
-        scale = ending
-        if layer.posted is not None:  # through the write's own norm, its scale held too
-            direction = layer.posted.folded(torch.from_numpy(folded)).numpy()
-            scale = ending * _scale(layer.posted, attended[:, number] @ out.T)
-        read = (direction @ out).reshape(len(folded), anatomy.n_heads, -1)
-        each = attended[:, number].reshape(len(attended), anatomy.n_heads, -1)
-        found.append(np.einsum("n,nae,kae->nak", scale, each, read, optimize=True))
-    return np.stack(found, axis=1)
-
-
-def _miss(part: np.ndarray, variables: dict, run: xr.Dataset) -> float:
+def _miss(variables: dict, run: xr.Dataset) -> float:
     """The largest distance of a sum from its score or margin, as ``WITHIN`` counts it."""
     score, total = variables["score"], variables["part"].sum(axis=1)
     spread = score.std(axis=0)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from lib.data.items import Builder
-from lib.errors import ModelError
+from lib.errors import ModelError, StoreError
+from lib.extraction import sealed
 from lib.extraction.forward import forward
 from lib.mechanisms import tracing
 from lib.mechanisms.tracing import CONSTANT, FINAL, WITHIN, trace
@@ -191,13 +194,31 @@ def test_a_bias_before_a_norm_of_the_writes_own_is_refused(write_tiny, tmp_path,
 
 def test_a_write_that_was_not_heard_is_an_error(models, items, tmp_path, monkeypatch):
     # As a wrong description would have it: the MLPs wrote twice what was heard of them.
-    def half(*arguments, **options):
-        run = extract(*arguments, **options)
-        heard = run["write"].copy()
-        heard[:, 2::2] *= 0.5
-        return run.assign(write=heard)
+    def half(self, written):
+        written[:, 2::2] *= 0.5
+        return read(self, written)
 
-    extract = tracing.extract
-    monkeypatch.setattr(tracing, "extract", half)
+    read = tracing.Reader.__call__
+    monkeypatch.setattr(tracing.Reader, "__call__", half)
     with pytest.raises(ModelError, match="parts that sum"):
         trace(models["llama"], items, store=tmp_path)
+
+
+def test_writes_stay_where_they_are_computed(models, items, tmp_path):
+    # What is stored of a response is what heads make of its writes, and none of the writes.
+    trace(models["llama"], items, store=tmp_path)
+    (shard,) = tmp_path.glob("0*.safetensors")
+    tensors, _ = sealed.load(shard)
+    assert "write" not in tensors
+    parts, depths = 2 * 2 + 2, 2 + 1  # of two layers, with embedding and constant
+    assert tensors["traced"].shape == (len(items.responses), 2 * parts + 2 * depths + 1, 3)
+
+
+def test_other_heads_on_the_same_backbone_are_other_traces(models, items, tmp_path):
+    model = models["llama"]
+    first = trace(model, items, store=tmp_path)
+    other = replace(model, weight=model.weight * 2)
+    with pytest.raises(StoreError, match="another taps"):
+        trace(other, items, store=tmp_path)
+    again = trace(other, items, store=tmp_path / "other")
+    assert again["part"].values == pytest.approx(2 * first["part"].values, rel=1e-3, abs=1e-4)
