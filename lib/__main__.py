@@ -284,9 +284,9 @@ def _calibrate(options) -> None:
 
 
 def _train(options) -> None:
-    from lib.training import parts, smol_armo, smol_mixed
+    from lib.training import parts, smol_armo, smol_mixed, smol_sarm
 
-    script = {made.NAME: made for made in (smol_armo, smol_mixed)}[options.name]
+    script = {made.NAME: made for made in (smol_armo, smol_mixed, smol_sarm)}[options.name]
     model = parts.bare_backbone(options.device)
     print(script.train(options.source, options.out, model=model, limit=options.limit))
 
@@ -362,6 +362,7 @@ GPU = "cpu, cuda, …; a GPU when there is one if unset", {}
 TRAIN = {
     "smol-armo": ("the embedded model, again", _train, SMOL | {"--device": CPU}),
     "smol-mixed": ("the embedded model of one head, again", _train, SMOL | {"--device": GPU}),
+    "smol-sarm": ("the embedded model of sparse features, again", _train, SMOL | {"--device": GPU}),
     "armorm": (
         "ArmoRM's recipe on any rated datasets",
         _train_armorm,
