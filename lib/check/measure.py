@@ -235,9 +235,12 @@ def _frozen(name: str, folder: Path, date: str | None) -> Opened:
         opened.stopped = HEAD
     else:
         opened.card = parts.card
-        read = dict.fromkeys(
-            frozen.tensors(parts.weight, parts.bias, parts.transform, parts.gate), frozen.WEIGHTS
+        keys = (
+            parts.keys
+            if isinstance(parts, frozen.SparseParts)
+            else frozen.tensors(parts.weight, parts.bias, parts.transform, parts.gate)
         )
+        read = dict.fromkeys(keys, frozen.WEIGHTS)
         opened.rows += head.tensors(folder, read)
     place = backbones.dequantised()
     opened.config = AutoConfig.from_pretrained(place)

@@ -7,6 +7,7 @@ from lib.check.subject import Subject
 from lib.errors import ModelError
 from lib.models.classifier import Classifier
 from lib.models.own import DrawnError
+from lib.models.sarm import SARM
 
 TOLERANCE = 1e-4  # standard deviations of a score, in float32; rounding is about 1e-6
 
@@ -24,6 +25,15 @@ def token(model) -> Row:
     """
     reads = model.card.get("reads") or model.format.reads
     expected = "the token that its own class reads"
+    if isinstance(model, SARM) and model.pad_inside:
+        return Row(
+            READING,
+            "token",
+            f"{reads}; the last one is followed",
+            expected,
+            WRONG,
+            "Give config.json a pad_token_id that stands in no text, as in training.",
+        )
     if not (isinstance(model, Classifier) and model.passes_over_last):
         return Row(READING, "token", reads, expected, RIGHT)
     return Row(

@@ -71,7 +71,7 @@ from lib.extraction.forward import forward, out_of_memory
 from lib.mechanisms.paths import direct
 from lib.mechanisms.tracing import WITHIN
 from lib.models import identity
-from lib.models.anatomy import Anatomy, describe
+from lib.models.anatomy import Anatomy, describe, linear
 from lib.models.prompt import EncodedItem
 from lib.run import texts
 
@@ -668,7 +668,7 @@ class _Job:
         layers = range(len(self.anatomy.layers))
         places += [(n, part) for n in layers for part in (ATTENTION, MLP)]
         written = [[each.outputs[place][-1] for place in places] for each in recorded]
-        found = direct(self.anatomy, self.model.weight, *written)
+        found = direct(self.anatomy, linear(self.model), *written)
         if gate is None:
             return found
         state = gate.cpu().numpy()[None]

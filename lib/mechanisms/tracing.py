@@ -38,7 +38,7 @@ from lib.effects import CONSTANT, FINAL, SCHEMA
 from lib.errors import ModelError
 from lib.extraction import extract, taps
 from lib.extraction.taps import Tap
-from lib.models.anatomy import Anatomy, describe
+from lib.models.anatomy import Anatomy, describe, linear
 from lib.run import align
 
 METHOD = 1  # one more when the same writes come out otherwise
@@ -89,7 +89,7 @@ def trace(model, items, *, attention_heads: bool = False, **options) -> xr.Datas
         For a backbone that isn't described, or parts that don't sum in float32.
     """
     anatomy = describe(model.backbone)
-    reader = Reader(anatomy, model.weight, model.bias)
+    reader = Reader(anatomy, linear(model), model.bias)
     key = f"{METHOD} by {reader.digest}"
     wanted = [Tap("traced", taps.writes, taps.last, reader, f"traced {key}")]
     if attention_heads:
@@ -187,7 +187,7 @@ def _fixed(bias: torch.Tensor | None, features: int) -> torch.Tensor:
 
 def _traced(model, anatomy: Anatomy, run: xr.Dataset) -> xr.Dataset:
     names, found = [*run["head"].values], run["traced"].values.astype(np.float64)
-    rows = Reader(anatomy, model.weight, model.bias).rows()
+    rows = Reader(anatomy, linear(model), model.bias).rows()
     variables = {name: found[:, where] for name, where in rows.items()}
     variables["score"] = run["score"].values.astype(np.float64)
     if "head_traced" in run:

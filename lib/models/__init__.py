@@ -106,8 +106,9 @@ def layout_of(checkpoint):
     """The class, a ``lib.models.linear.Released``, that reads a released checkpoint."""
     from lib.models.armorm import ArmoRM
     from lib.models.classifier import Classifier
+    from lib.models.sarm import SARM
 
-    return next(layout for layout in (ArmoRM, Classifier) if layout.fits(checkpoint))
+    return next(layout for layout in (ArmoRM, SARM, Classifier) if layout.fits(checkpoint))
 
 
 def _refuse(options: Mapping, name: str) -> None:

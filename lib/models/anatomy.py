@@ -21,9 +21,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from lib.errors import ModelError
+from lib.models.sae import EPS
+from lib.models.standardise import Standardise
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,13 @@ class Norm:
     centred: bool
 
     @classmethod
-    def of(cls, module: torch.nn.Module, kind: str) -> Norm:
-        """Of a norm of one of the kinds ``"rms"``, ``"rms, from 1"`` (Gemma) and ``"layer"``."""
+    def of(cls, module: torch.nn.Module, kind: str, features: int) -> Norm:
+        """Of a norm of one of the kinds ``"rms"``, ``"rms, from 1"`` (Gemma) and ``"layer"``.
+
+        What stands in its place where a backbone is cut says its kind itself.
+        """
+        if isinstance(module, Standardise):
+            return Standardised(torch.ones(features), torch.zeros(features), EPS, True)
         weight = module.weight.detach().float()
         eps = getattr(module, "variance_epsilon", None) or module.eps
         shift = torch.zeros_like(weight)
@@ -73,6 +81,16 @@ class Norm:
         return self._centred(x) * self.scale(x)[..., None] * self.gain.to(x.device) + self.shift.to(
             x.device
         )
+
+
+class Standardised(Norm):
+    """That of ``lib.models.cut``: 1/(standard deviation + eps), which divides by features − 1."""
+
+    def scale(self, x: torch.Tensor) -> torch.Tensor:
+        """As ``Norm.scale``."""
+        centred = self._centred(x)
+        square = centred.pow(2).sum(dim=-1) / (centred.shape[-1] - 1)
+        return 1 / (square.sqrt() + self.eps)
 
 
 @dataclass(frozen=True)
@@ -146,6 +164,20 @@ class Anatomy:
         return ["embedding", *(f"{part} {n}" for n in numbers for part in ("attention", "mlp"))]
 
 
+def linear(model) -> np.ndarray:
+    """The head matrix of a model whose scores are linear in its states, (heads, features).
+
+    A ``ModelError`` for one that reads the largest of many latents.
+    """
+    if model.weight is None:
+        raise ModelError(
+            f"heads of {model.name} that are linear in its states",
+            "a reward of the k largest latents, which are others for each text",
+            "Leave out what parts of the backbone give to it.",
+        )
+    return model.weight
+
+
 def describe(backbone: torch.nn.Module) -> Anatomy:
     """Where to listen in a backbone.
 
@@ -167,7 +199,7 @@ def describe(backbone: torch.nn.Module) -> Anatomy:
     try:
         final = backbone.get_submodule(kind.norm)
         layers = [_layer(layer, kind) for layer in backbone.get_submodule(kind.layers)]
-        norm = Norm.of(final, kind.norms)
+        norm = Norm.of(final, kind.norms, backbone.config.get_text_config().hidden_size)
     except AttributeError as error:
         raise ModelError(
             f"the modules of a {name} backbone", str(error), "Check its config.json's model_type."
@@ -187,7 +219,7 @@ def describe(backbone: torch.nn.Module) -> Anatomy:
 def _layer(module: torch.nn.Module, kind: Kind) -> Layer:
     names = (kind.attention, kind.mlp, kind.out, kind.down)
     parts = [module.get_submodule(name) for name in names]
-    return Layer(module, *parts, Norm.of(parts[0], kind.norms) if kind.posted else None)
+    return Layer(module, *parts, Norm.of(parts[0], kind.norms, 0) if kind.posted else None)
 
 
 def _weight(projection: torch.nn.Module) -> torch.Tensor:

@@ -40,6 +40,7 @@ INERT = re.compile(
     "|initializer_range|initializer_factor|gradient_checkpointing|dropout|attention_dropout"
     "|hidden_dropout|activation_dropout|classifier_dropout|resid_pdrop|embd_pdrop|attn_pdrop"
     "|hidden_dropout_prob|attention_probs_dropout_prob|summary_first_dropout"
+    r"|sarm_\w+|sae4rm_\w+|sae_\w+"  # of SARM: its layers are counted, its head has a digest
     "|num_objectives|gating_temperature|gating_n_hidden|gating_hidden_dim"
 )
 

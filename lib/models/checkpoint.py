@@ -173,6 +173,7 @@ def load_backbone(
     *,
     dtype: torch.dtype,
     device_map: str | Mapping,
+    unread: Collection[str] = (),
 ) -> torch.nn.Module:
     """The transformer of a checkpoint, frozen, whole and finite.
 
@@ -189,6 +190,8 @@ def load_backbone(
         Of the weights in memory.
     device_map
         As in transformers: ``{"": "cuda:1"}``, ``"auto"``, ….
+    unread
+        Of the transformer's own weights, those that may be missing: nothing reads them.
 
     Raises
     ------
@@ -225,7 +228,7 @@ def load_backbone(
         )
     unexpected = set(report["unexpected_keys"]) - {*heads, *checkpoint.left_over}
     for kind, wrong in (
-        ("no missing backbone weights", set(report["missing_keys"])),
+        ("no missing backbone weights", set(report["missing_keys"]) - {*unread}),
         ("no weights but backbone and head", unexpected),
     ):
         if wrong:

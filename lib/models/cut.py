@@ -14,22 +14,8 @@ from __future__ import annotations
 import torch
 
 from lib.errors import ModelError
-from lib.models.sae import EPS
-
-
-class Standardise(torch.nn.Module):
-    """x = (h − mean)/(std + 1e-6) over the last axis, in float32."""
-
-    def __init__(self):
-        super().__init__()
-        # Part of the state's digest: a backbone without it makes other states.
-        self.register_buffer("unbiased", torch.ones((), dtype=torch.int64))
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Of states (…, features)."""
-        states = states.float()
-        centred = states - states.mean(dim=-1, keepdim=True)
-        return centred / (states.std(dim=-1, keepdim=True) + EPS)
+from lib.models.anatomy import KINDS, PRE_NORM
+from lib.models.standardise import Standardise
 
 
 def names(backbone: torch.nn.Module) -> tuple[str, str]:
@@ -37,8 +23,6 @@ def names(backbone: torch.nn.Module) -> tuple[str, str]:
 
     A ``ModelError`` for one that has neither where it is looked for.
     """
-    from lib.models.anatomy import KINDS, PRE_NORM
-
     kind = KINDS.get(backbone.config.get_text_config().model_type, PRE_NORM)
     if not isinstance(getattr(backbone, kind.layers, None), torch.nn.ModuleList) or not hasattr(
         backbone, kind.norm

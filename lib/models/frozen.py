@@ -4,6 +4,10 @@ A folder with ``card.json`` (names, sources, training data, split, held-out scor
 ``heads.safetensors``, float32: ``weight`` (heads, features) and ``bias`` (heads,), and for
 a gated model ``transform`` (heads, heads), ``gate.{i}.weight``, ``gate.{i}.bias``,
 ``gate.logit_scale`` and ``gate.temperature``. A single head is the final score too.
+
+A reward of an autoencoder's latents has the tensors of ``lib.models.sarm`` instead, its layer,
+k and flag stand under ``sarm`` in the card, and ``score_of_all.weight`` is a head on all
+pre-activations, for comparison.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
 import torch
@@ -24,15 +28,19 @@ from typing_extensions import TypedDict
 from lib import documents
 from lib.errors import ModelError
 from lib.models import backbone as backbones
+from lib.models import sarm, sparse
 from lib.models.base import Head
+from lib.models.cut import cut
 from lib.models.files import CARD, is_file
 from lib.models.gating import Gate
 from lib.models.linear import LinearHeads
 from lib.models.names import LONGEST
 from lib.models.prompt import PromptFormat
+from lib.models.sae import Reward
 
 WEIGHTS = "heads.safetensors"
 RULE = "rule"  # of the split: says in words how it was made
+OF_ALL = "score_of_all.weight"  # beside an autoencoder
 UNSEEN = (RULE, "held_out")
 LONGEST_TEXT = 2_000  # characters that a page shows of a head
 REMEDY = "Train the heads again: python -m lib train smol-armo (or smol-mixed) --source FOLDER"
@@ -91,6 +99,7 @@ class GateEntry(TypedDict, total=False):
 
 
 FIELDS = {
+    "sarm": dict[str, Any],
     "heads": Annotated[list[Entry], Field(min_length=1), AfterValidator(_distinct)],
     "split": dict,
     "gate": GateEntry,
@@ -110,6 +119,17 @@ class FrozenHeads(LinearHeads):
         found = tensors(self.weight, self.bias, self.transform, self.gate)
         for name, array in sorted(found.items()):
             yield f"{name} {array.shape}".encode() + array.tobytes()
+
+
+class FrozenSparse(sparse.SparseHead, FrozenHeads):
+    """A reward of an autoencoder's latents on the embedded backbone, cut at its layer."""
+
+    _digested = sparse.SparseHead._digested
+
+    def own_scores(self, sequences: Sequence[np.ndarray]) -> np.ndarray:
+        """See ``lib.models.base.RewardModel``."""
+        self.folder = self.folder or backbones.dequantised()
+        return sparse.SparseHead.own_scores(self, sequences)
 
 
 def tensors(
@@ -146,13 +166,17 @@ def load(
     """
     parts = read(folder)
     backbone, tokenizer = backbones.load_embedded(device, dtype)
-    check_features(folder, parts.weight, backbone.config.hidden_size)
+    if isinstance(parts, SparseParts):
+        width, kind = parts.reward.sae.encoder, FrozenSparse
+        given = {"card": parts.card, "heads": parts.heads, **sparse.fields(parts.reward)}
+        cut(backbone, parts.layer)
+    else:
+        width, kind, given = parts.weight, FrozenHeads, vars(parts)
+    check_features(folder, width, backbone.config.hidden_size)
     seen = [prompts for side, prompts in parts.card["split"].items() if side not in UNSEEN]
     format = PromptFormat(tokenizer, name, backbones.END_OF_TURN, date)
     trained_on = frozenset().union(*seen)
-    return FrozenHeads(
-        name=name, backbone=backbone, format=format, trained_on=trained_on, **vars(parts)
-    )
+    return kind(name=name, backbone=backbone, format=format, trained_on=trained_on, **given)
 
 
 @dataclass(frozen=True)
@@ -167,14 +191,47 @@ class Parts:
     gate: Gate | None
 
 
-def read(folder: Path) -> Parts:
+@dataclass(frozen=True)
+class SparseParts:
+    """The same of a reward of an autoencoder's latents, with the layer that it reads.
+
+    ``of_all`` are the weights of the head on all pre-activations, (latents,), where it is there.
+    """
+
+    card: dict
+    heads: list[Head]
+    reward: Reward
+    layer: int
+    of_all: np.ndarray | None
+    keys: tuple[str, ...]
+
+
+def read(folder: Path) -> Parts | SparseParts:
     """Card and tensors of a folder of heads; errors as of ``load``."""
     card = _card(folder / CARD)
     heads = [
         Head(entry["name"], entry["source"], entry.get("concept", "")) for entry in card["heads"]
     ]
     found = _tensors(folder / WEIGHTS)
+    if sarm.TENSORS["encoder"] in found:
+        return _sparse(folder / WEIGHTS, card, heads, found)
     return Parts(card, heads, *_fitted(folder / WEIGHTS, found, len(heads)))
+
+
+def _sparse(path: Path, card: dict, heads: list[Head], found: Mapping) -> SparseParts:
+    keys = tuple(found)
+    of_all = found.pop(OF_ALL, None)
+    if set(found) != set(sarm.TENSORS.values()) or len(heads) != 1:
+        needed = f"one head and the tensors {', '.join(sorted(sarm.TENSORS.values()))} in {path}"
+        raise ModelError(needed, f"{len(heads)}, {', '.join(sorted(found))}", REMEDY)
+    said = card.get("sarm", {})
+    if type(said.get("topk")) is not bool or type(said.get("layer")) is not int:
+        raise ModelError(f"topk and layer under sarm in the card beside {path}", "none", REMEDY)
+    arrays = {name: found[key] for name, key in sarm.TENSORS.items()}
+    reward = sarm.made(arrays, said.get("k"), said["topk"], str(path))
+    return SparseParts(
+        card, heads, reward, said["layer"], None if of_all is None else of_all[0], keys
+    )
 
 
 def check_features(folder: Path, weight: np.ndarray, features: int) -> None:

@@ -127,6 +127,29 @@ class Released(LinearHeads):
     def check_format(format: PromptFormat) -> None:
         """Raise a ``ModelError`` for a template from which the layout can't be read."""
 
+    @staticmethod
+    def named(
+        fields: Mapping, checkpoint: Checkpoint, given: Sequence[str] | None
+    ) -> Sequence[Head]:
+        """Names of the heads that ``head`` found."""
+        return names.named(
+            len(fields["weight"]),
+            model=checkpoint.name,
+            given=given,
+            labels=checkpoint.labels,
+            armorm="gate" in fields,
+        )
+
+    @staticmethod
+    def transformer(checkpoint: Checkpoint, config, keys: set[str], **options) -> torch.nn.Module:
+        """The backbone; ``keys`` are the heads', options those of ``load_backbone``."""
+        return checkpoints.load_backbone(checkpoint, config, keys, **options)
+
+    @staticmethod
+    def width(fields: Mapping) -> int:
+        """Features of the states that the heads read."""
+        return fields["weight"].shape[1]
+
     def completed(self, config) -> None:
         """Add to the card, and check what the whole model shows; ``config`` as for ``head``."""
 
@@ -151,21 +174,13 @@ class Released(LinearHeads):
         """
         name, config = checkpoint.name, checkpoints.load_config(checkpoint)
         fields, keys = cls.head(checkpoint, config, heads)
-        named = names.named(
-            len(fields["weight"]),
-            model=name,
-            given=heads,
-            labels=checkpoint.labels,
-            armorm="gate" in fields,
-        )
+        named = cls.named(fields, checkpoint, heads)
         format = PromptFormat(checkpoints.load_tokenizer(checkpoint, config), name, date=date)
         cls.check_format(format)
-        backbone = checkpoints.load_backbone(
-            checkpoint, config, keys, dtype=dtype, device_map=device_map
-        )
+        backbone = cls.transformer(checkpoint, config, keys, dtype=dtype, device_map=device_map)
         text = config.get_text_config()
         features = getattr(text, "word_embed_proj_dim", text.hidden_size)  # OPT projects states
-        if (found := fields["weight"].shape[1]) != features:
+        if (found := cls.width(fields)) != features:
             raise ModelError(
                 f"a head of {features} features in {name}",
                 f"{found}",

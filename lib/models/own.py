@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from lib.errors import ModelError
+from lib.models import cut
 from lib.models.backbone import quiet
 from lib.models.prompt import EXAMPLE, EXAMPLE_RESPONSE, PromptFormat
 
@@ -74,6 +75,28 @@ def states(
     return torch.stack(found).numpy()
 
 
+def layer_states(
+    folder: Path, name: str, device: torch.device, sequences: Sequence[np.ndarray], layers: int
+) -> list[np.ndarray]:
+    """What the layer before the final norm leaves of each sequence, (tokens, features).
+
+    The class is made with so many layers, whatever the configuration says. Errors as of
+    ``states``.
+    """
+    from transformers import AutoModel
+
+    module = _loaded(AutoModel, folder, name, device, layers=layers, key_mapping={r"^model\.": ""})
+    heard: list[torch.Tensor] = []
+    layer = getattr(module, cut.names(module)[0])[-1]
+    layer.register_forward_hook(
+        lambda _, __, made: heard.append(made[0] if isinstance(made, tuple) else made)
+    )
+    with torch.inference_mode():
+        for ids in _ids(sequences, device):
+            module(input_ids=ids, use_cache=False)
+    return [states.reshape(-1, states.shape[-1]).float().cpu().numpy() for states in heard]
+
+
 def gate_at(format: PromptFormat, ids: np.ndarray) -> int:
     """Where the prompt's last turn is closed, before the header that opens the response.
 
@@ -105,7 +128,9 @@ def _common(a: str, b: str) -> str:
     return "".join(character for character, _ in same)
 
 
-def _loaded(kind, folder: Path, name: str, device: torch.device, **options) -> torch.nn.Module:
+def _loaded(
+    kind, folder: Path, name: str, device: torch.device, layers: int = 0, **options
+) -> torch.nn.Module:
     from transformers import AutoConfig
 
     try:
@@ -113,6 +138,8 @@ def _loaded(kind, folder: Path, name: str, device: torch.device, **options) -> t
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
             # A kernel that the configuration names would be fetched.
             config._attn_implementation = config._experts_implementation = None
+            if layers:
+                cut.shorten(config, layers)
             module, report = kind.from_pretrained(
                 folder,
                 config=config,
@@ -125,7 +152,8 @@ def _loaded(kind, folder: Path, name: str, device: torch.device, **options) -> t
     except Exception as error:  # as many kinds as there are models
         told = " ".join(str(error).split())[:200] or "no message"
         raise ModelError(f"{name} in transformers' own class", told, REMEDY) from None
-    if missing := sorted(report["missing_keys"]):
+    unread = {f"{cut.names(module)[1]}.{part}" for part in ("weight", "bias")} if layers else set()
+    if missing := sorted(set(report["missing_keys"]) - unread):
         raise DrawnError(
             f"every weight that transformers' {type(module).__name__} reads in {name}",
             f"no {', '.join(missing[:3])}, which it draws at random",

@@ -13,8 +13,9 @@ import numpy as np
 from safetensors import safe_open
 
 from lib.errors import ModelError
-from lib.models import armorm, backbone, classifier, files, frozen
+from lib.models import armorm, backbone, classifier, files, frozen, sarm
 from lib.models.checkpoint import Checkpoint, open_checkpoint
+from lib.models.sae import Reward
 
 NORM = "norm.weight"
 
@@ -49,7 +50,10 @@ def head_weights(name: str) -> HeadWeights:
 
 
 def _frozen(folder: Path) -> HeadWeights:
-    weight = frozen.read(folder).weight
+    parts = frozen.read(folder)
+    if isinstance(parts, frozen.SparseParts):
+        return _sparse(parts.reward)
+    weight = parts.weight
     try:
         file = backbone.dequantised() / "model.safetensors"
     except ModelError as error:
@@ -60,7 +64,18 @@ def _frozen(folder: Path) -> HeadWeights:
     return HeadWeights(weight, gain)
 
 
+def _sparse(reward: Reward) -> HeadWeights:
+    """Of a reward that a sparse autoencoder's latents make: a head only where all are read."""
+    if reward.topk:
+        told = f"the {reward.sae.k} largest of {reward.sae.latents} latents, others for each text"
+        return HeadWeights(note=f"no linear head: the reward reads {told}")
+    direction, _ = reward.collapsed()
+    return HeadWeights(direction[None].astype(np.float32), np.ones(len(direction), np.float32))
+
+
 def _released(checkpoint: Checkpoint) -> HeadWeights:
+    if sarm.SARM.fits(checkpoint):
+        return _sparse(sarm.reward(checkpoint))
     keys = [armorm.WEIGHT, *(f"{key}.weight" for key in classifier.KEYS)]
     found = [key for key in keys if key in checkpoint.files]
     if not found:

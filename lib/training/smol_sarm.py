@@ -22,6 +22,7 @@ import pandas as pd
 from lib.data import load_items
 from lib.models import backbone as backbones
 from lib.models.base import Head
+from lib.models.frozen import OF_ALL
 from lib.models.sae import SAE
 from lib.training import cards, sarm
 from lib.training.parts import bare_backbone
@@ -139,7 +140,7 @@ def tensors(made: SAE, weight: np.ndarray, pre: np.ndarray) -> dict[str, np.ndar
         "sae.pre_bias": made.pre_bias,
         "sae.latent_bias": made.latent_bias,
     }
-    heads = {"score.weight": weight[None], "score_of_all.weight": pre[None]}
+    heads = {"score.weight": weight[None], OF_ALL: pre[None]}
     return {name: np.ascontiguousarray(a, np.float16) for name, a in halves.items()} | {
         name: np.ascontiguousarray(a, np.float32) for name, a in heads.items()
     }
