@@ -264,6 +264,26 @@ def _train_armorm(options) -> None:
     )
 
 
+def _train_sarm(options) -> None:
+    from lib.models import load_model
+    from lib.training import cards, sarm
+    from lib.training.sae import Recipe
+
+    model = load_model(options.model, device=options.device or None)
+    device = next(model.backbone.parameters()).device.type
+    sets = sarm.load_sets(dict(options.data), options.limit)
+    width = model.backbone.config.get_text_config().hidden_size
+    recipe = Recipe(
+        options.latents or 8 * width, options.k, options.seed, options.steps, options.batch
+    )
+    given = {"layer": options.layer, "topk": not options.all_latents, "device": device}
+    trained = sarm.make(model, sets, options.out, recipe, **given)
+    kept = trained.card["quality"]["explained"]["value"]
+    print(f"{options.out}: explained variance {kept:.3f} of held-out states")
+    for name, head in trained.card["heads"].items():
+        print(f"{name}: held-out accuracy {cards.shown(head['held_out'])}")
+
+
 def _release(options) -> None:
     from lib import paths
     from lib.book import releases
@@ -336,6 +356,12 @@ FLAGS = {
     **dict.fromkeys(("--quick", "--attention-heads"), SWITCH),
     **dict.fromkeys(("--reference", "--training", "--json"), TEXT | {"metavar": "FILE"}),
     "--published-axis": SWITCH,
+    "--data": SOURCED,
+    "--all-latents": SWITCH,
+    **{key: {"type": _count, "default": 0} for key in ("--layer", "--latents")},
+    "--k": {"type": _positive, "default": 64},
+    "--steps": {"type": _positive, "default": 6000},
+    "--batch": {"type": _positive, "default": 4096},
 }
 # Flags → help; with a pair, how the flag is read by this command alone.
 ITEMS = {
@@ -363,6 +389,24 @@ TRAIN = {
     "smol-armo": ("the embedded model, again", _train, SMOL | {"--device": CPU}),
     "smol-mixed": ("the embedded model of one head, again", _train, SMOL | {"--device": GPU}),
     "smol-sarm": ("the embedded model of sparse features, again", _train, SMOL | {"--device": GPU}),
+    "sarm": (
+        "SARM's recipe on any comparisons: a reward of sparse features",
+        _train_sarm,
+        {
+            "model": "whose backbone and template to use",
+            "--data": "datasets with comparisons, each with its source folder; the hub without one",
+            "--layer": "that the autoencoder reads; half of them if unset",
+            "--latents": "how many; 8 a feature if unset",
+            "--k": "latents that are kept of a token",
+            "--all-latents": "let the reward read all of them, as with SARM's flag off",
+            "--steps": "of the autoencoder's training",
+            "--batch": "states a step",
+            "--limit": "items of each dataset; 0: all",
+            "--seed": None,
+            "--device": GPU,
+            "--out": ("folder for the checkpoint", {"required": True}),
+        },
+    ),
     "armorm": (
         "ArmoRM's recipe on any rated datasets",
         _train_armorm,

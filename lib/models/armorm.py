@@ -60,7 +60,7 @@ class ArmoRM(Released):
         """W, M and gate, checked against each other and the configuration."""
         weight, transform, gate = _head(checkpoint)
         keys = {key for key in checkpoint.files if key.startswith(PREFIXES)}
-        trained_on = _trained_on(checkpoint.folder)
+        trained_on = trained_prompts(checkpoint.folder)
         fields = {"weight": weight, "transform": transform, "gate": gate, "trained_on": trained_on}
         return fields, keys
 
@@ -108,7 +108,7 @@ class ArmoRM(Released):
             yield f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
 
 
-def _trained_on(folder: Path) -> frozenset[str]:
+def trained_prompts(folder: Path) -> frozenset[str]:
     """Prompts that trained the heads, where the checkpoint says so."""
     path = folder / TRAINING
     if not path.is_file():

@@ -21,7 +21,7 @@ via Sparse Autoencoder"); checked against an independent NumPy computation in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -123,6 +123,11 @@ class SAE:
         if self.rectified:
             value = np.maximum(value, 0)
         return Latents(index, value.astype(np.float32), self.latents)
+
+    def below_zero(self, x: np.ndarray) -> float:
+        """Share of states with fewer than k positive pre-activations: there a ReLU moves z."""
+        found = replace(self, rectified=False).encode(x).value
+        return float((found < 0).any(axis=1).mean())
 
     def decode(self, z: Latents) -> np.ndarray:
         """x̂, (n, features)."""

@@ -35,6 +35,7 @@ from lib import documents
 from lib.errors import ModelError
 from lib.models import checkpoint as checkpoints
 from lib.models import files, names, sparse
+from lib.models.armorm import trained_prompts
 from lib.models.base import Head
 from lib.models.checkpoint import Checkpoint
 from lib.models.cut import cut, shorten
@@ -73,7 +74,8 @@ class SARM(sparse.SparseHead, Released):
     @staticmethod
     def head(checkpoint: Checkpoint, config, given: Sequence[str] | None) -> tuple[dict, set[str]]:
         """The autoencoder and the reward's weights, checked against each other."""
-        return sparse.fields(reward(checkpoint)), set(TENSORS.values())
+        found = sparse.fields(reward(checkpoint))
+        return found | {"trained_on": trained_prompts(checkpoint.folder)}, set(TENSORS.values())
 
     @staticmethod
     def named(

@@ -28,13 +28,16 @@ import numpy as np
 import torch
 
 from lib import paths
+from lib.atomic import replacing
 from lib.data import load_items
 from lib.data.items import Items
 from lib.errors import DataError
+from lib.models.armorm import TRAINING
 from lib.models.cut import cut
 from lib.models.frozen import FrozenHeads
 from lib.models.prompt import RenderError
-from lib.models.sae import SAE
+from lib.models.sae import SAE, Reward
+from lib.models.sarm import save_sarm
 from lib.stats.proportions import clustered
 from lib.training import cards, sae, split, token_states
 from lib.training.parts import RULE, Part, load_part, sides
@@ -430,3 +433,55 @@ def load_sets(names: Mapping[str, str | None], limit: int, seed: int = 0) -> dic
 def split_card(data: Data) -> dict:
     """The prompts of each side, for a card."""
     return {"rule": RULE, **sides(data.at)}
+
+
+def make(
+    model,
+    sets: Mapping[str, Items],
+    folder: str | Path,
+    recipe: Recipe,
+    *,
+    layer: int = 0,
+    topk: bool = True,
+    device: str = "cpu",
+) -> Trained:
+    """Train an autoencoder and a head, and write a checkpoint of the released layout.
+
+    Parameters
+    ----------
+    model
+        Whose backbone and format are used; the layers above are gone after.
+    sets
+        What it learns from, by name.
+    folder
+        Of the checkpoint, with a card beside it (``training.json``). A training that was killed
+        goes on from what lies there.
+    layer
+        That the autoencoder reads; half of them by default, as published.
+    topk
+        Does the reward read the k largest latents alone?
+
+    Raises
+    ------
+    ModelError
+        For a layer that the backbone doesn't have.
+    DataError
+        Without comparisons on every side of the split.
+    """
+    folder = Path(folder)
+    count = model.backbone.config.get_text_config().num_hidden_layers
+    data = prepare(model, sets, layer or max(1, count // 2))
+    keep = folder / "autoencoder.partial.safetensors"
+    trained = train(data, recipe, keep=keep, device=device)
+    head = trained.heads["z" if topk else "pre"]
+    save_sarm(
+        folder,
+        backbone=model.backbone,
+        tokenizer=model.format.tokenizer,
+        reward=Reward(trained.sae, head.weight.astype(np.float32), topk),
+    )
+    card = {"sets": list(sets), "topk": topk, **trained.card, "split": split_card(data)}
+    with replacing(folder / TRAINING) as partial:
+        partial.write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n")
+    keep.unlink(missing_ok=True)
+    return trained
