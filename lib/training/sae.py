@@ -190,12 +190,12 @@ class Learner:
         """Learn from a batch; steps count from 1."""
         for group in self.adam.param_groups:
             group["lr"] = self.recipe.rate * _schedule(number, self.recipe)
-        pre, index, made = self.forward(x)
-        error = x - made
-        loss = error.square().sum(dim=1).mean() / self.variance
         if number % EVERY == 1 or self._count is None:
             self._silent = self.silence > self.recipe.silent
             self._count = int(self._silent.sum())
+        pre, index, made = self.forward(x)
+        error = x - made
+        loss = error.square().sum(dim=1).mean() / self.variance
         if self._count:
             loss = loss + AUX * self._aux(pre, error.detach())
         self.adam.zero_grad()
@@ -208,8 +208,20 @@ class Learner:
             self.silence[index.reshape(-1)] = 0
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Pre-activations, places of the k largest, and x̂."""
+        """Pre-activations, places of the k largest, and x̂.
+
+        A CPU is faster over the latents that are kept alone, a GPU over all. Pre-activations
+        have a gradient only in the second way, which AuxK asks for.
+        """
         w = self.weights
+        if not (x.is_cuda or self._count):
+            value, index, pre = _Kept.apply(
+                x - w["pre_bias"], w["encoder"], w["latent_bias"], self.recipe.k
+            )
+            rows = torch.nn.functional.embedding_bag(
+                index, w["decoder"], per_sample_weights=value, mode="sum"
+            )
+            return pre, index, rows + w["pre_bias"]
         pre = torch.addmm(w["latent_bias"], x - w["pre_bias"], w["encoder"].T)
         value, index = pre.topk(self.recipe.k, dim=1, sorted=False)
         z = torch.zeros_like(pre).scatter(1, index, value)
@@ -268,6 +280,35 @@ class Learner:
                 }
             self.silence.copy_(found["silence"])
         return step
+
+
+class _Kept(torch.autograd.Function):
+    """The k largest pre-activations, whose gradients touch no other latent."""
+
+    @staticmethod
+    def forward(ctx, x, encoder, bias, k: int):
+        pre = torch.addmm(bias, x, encoder.T)
+        value, index = pre.topk(k, dim=1, sorted=False)
+        ctx.save_for_backward(x, encoder, index)
+        ctx.mark_non_differentiable(index, pre)
+        return value, index, pre
+
+    @staticmethod
+    def backward(ctx, of_value, _index, _pre):
+        x, encoder, index = ctx.saved_tensors
+        flat = index.reshape(-1)
+        row = torch.arange(len(x)).repeat_interleave(index.shape[1])
+        sparse = torch.sparse_coo_tensor(
+            torch.stack([flat, row]),
+            of_value.reshape(-1),
+            (len(encoder), len(x)),
+            check_invariants=False,
+        )
+        of_bias = torch.zeros(len(encoder)).index_add_(0, flat, of_value.reshape(-1))
+        of_x = torch.nn.functional.embedding_bag(
+            index, encoder, per_sample_weights=of_value, mode="sum"
+        )
+        return of_x, torch.sparse.mm(sparse, x), of_bias, None
 
 
 def _schedule(step: int, recipe: Recipe) -> float:

@@ -246,7 +246,7 @@ def _minimised(d: torch.Tensor, start: torch.Tensor, c: float) -> torch.Tensor:
     weight = start.clone().requires_grad_()
     solver = torch.optim.LBFGS(
         [weight],
-        max_iter=500,
+        max_iter=200,
         history_size=20,
         tolerance_grad=1e-6,
         tolerance_change=1e-10,

@@ -57,6 +57,19 @@ def test_a_killed_training_ends_with_the_same_numbers(shards, tmp_path, monkeypa
     assert np.linalg.norm(whole.decoder, axis=0) == pytest.approx(1, abs=1e-6)
 
 
+def test_gradients_over_the_kept_latents_are_those_over_all(shards):
+    x = next(sae.batches(shards, RECIPE, "cpu"))
+    found = []
+    for silent in (0, 1):
+        learner = sae.Learner(shards, RECIPE, "cpu")
+        learner._count = silent  # with silent ones all pre-activations have a gradient
+        _, _, made = learner.forward(x)
+        (made - x).square().sum().backward()
+        found.append([made.detach(), *(w.grad for w in learner.weights.values())])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
 def test_an_epoch_draws_every_state_once(shards, monkeypatch):
     monkeypatch.setattr(sae, "MEMORY", 1)
     recipe = sae.Recipe(latents=4, k=1, seed=0, steps=25, batch=20)
