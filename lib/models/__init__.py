@@ -2,7 +2,8 @@
 
 ``smol-armo``, the embedded reference model, and ``smol-mixed``, one preference head on the
 same backbone, need nothing but this package. A folder or hub id names a released model
-(ArmoRM's layout or SARM's, or a sequence classifier), or a folder of heads on the embedded backbone.
+(ArmoRM's layout or SARM's, or a sequence classifier), or a folder of heads on the embedded
+backbone.
 """
 
 from __future__ import annotations
