@@ -77,7 +77,7 @@ def test_a_gated_model_of_many_heads_gets_every_page():
     assert stimuli == {
         "name": "stimuli/controlled",
         "limit": 5,
-        "pages": ["labels", "disentanglement", "geometry", "separability"],
+        "pages": ["labels", "disentanglement", "geometry", "separability", "concepts"],
     }
     assert other == {"name": "x", "limit": 5, "pages": []}
     assert found["pages"] == ["data", "validity", "gating"]
@@ -87,7 +87,7 @@ def test_a_gated_model_of_many_heads_gets_every_page():
 
 def test_a_model_of_one_head_gets_those_that_say_something():
     found = audit.entry("m", [{"name": "stimuli/controlled"}], SINGLE, {})
-    assert found["datasets"][0]["pages"] == ["separability"]
+    assert found["datasets"][0]["pages"] == ["separability", "concepts"]
     assert "protocols" not in [each["notebook"] for each in found["once"]]
 
 
