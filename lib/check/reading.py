@@ -26,25 +26,16 @@ def token(model) -> Row:
     reads = model.card.get("reads") or model.format.reads
     expected = "the token that its own class reads"
     if isinstance(model, SARM) and model.pad_inside:
-        return Row(
-            READING,
-            "token",
-            f"{reads}; the last one is followed",
-            expected,
-            WRONG,
-            "Give config.json a pad_token_id that stands in no text, as in training.",
+        remedy = "Give config.json a pad_token_id that stands in no text, as in training."
+    elif isinstance(model, Classifier) and model.passes_over_last:
+        remedy = (
+            "Find out which token it was trained on. For the last, give config.json a "
+            "pad_token_id that ends no text; for the other, give a template that doesn't end "
+            "with the pad token."
         )
-    if not (isinstance(model, Classifier) and model.passes_over_last):
+    else:
         return Row(READING, "token", reads, expected, RIGHT)
-    return Row(
-        READING,
-        "token",
-        f"{reads}; the last one is followed",
-        expected,
-        WRONG,
-        "Find out which token it was trained on. For the last, give config.json a pad_token_id "
-        "that ends no text; for the other, give a template that doesn't end with the pad token.",
-    )
+    return Row(READING, "token", f"{reads}; the last one is followed", expected, WRONG, remedy)
 
 
 def scores(subject: Subject) -> list[Row]:
