@@ -66,6 +66,7 @@ def explain(
     words = ["python", "-m", "lib", "explain", paths.public(model), paths.public(dataset)]
     words += ["--out", "FOLDER"]
     words += [str(w) for name, value in given.items() if value for w in (f"--{name}", value)]
+    words += ["--attention-heads"] * attention_heads
     found.attrs["command"] = shlex.join(words)
     disk.save_effects(found, out)
     sizes = found.sizes

@@ -272,12 +272,13 @@ def on_disk(write_tiny, tmp_path):
 def test_the_command_keeps_effects_and_how_they_were_made(on_disk, tmp_path, capsys):
     model, dataset = on_disk
     words = ["explain", model, dataset, "--out", str(tmp_path / "out"), "--patched", "2"]
-    words += ["--store", str(tmp_path / "store"), "--device", "cpu"]
+    words += ["--store", str(tmp_path / "store"), "--device", "cpu", "--attention-heads"]
     assert main(words) == 0, capsys.readouterr().err
     assert "3 items traced, 2 comparisons patched; left out: none" in capsys.readouterr().out
     found = load_effects(tmp_path / "out")
     assert found.sizes["patched"] == 2 and found.sizes["response"] == 6
-    assert "--patched 2 --device cpu" in found.attrs["command"]
+    assert "--patched 2 --device cpu --attention-heads" in found.attrs["command"]
+    assert "attention_part" in found
     assert str(tmp_path) not in found.attrs["command"]
 
 
