@@ -56,10 +56,12 @@ def table(
     links: Mapping[str, Sequence[str]] | None = None,
     fold: int = FOLDED,
     compact: bool = False,
+    stacked: bool = False,
 ) -> Html:
     """A table with escaped cells; ``formats`` maps a column to a format such as ``".3f"``.
 
-    A ``compact`` one has less room between its columns, and texts that break sooner.
+    A ``compact`` one has less room between its columns, and texts that break sooner. On a narrow
+    screen a row of a ``stacked`` one is a block, a line a cell, each with its column's name.
 
     Verdicts get a chip each, missing numbers a dash, and a table of more than ``fold`` rows
     is folded; one of none says so. One of more than 1,000 rows, unless it has links, is filtered
@@ -99,11 +101,12 @@ def table(
                 text = f"<bdi>{text}</bdi>"
             if column in links:
                 text = f'<a href="{escape(links[column][index])}">{text}</a>'
-            cells.append(f"<td{_NUMBER if number else ''}>{text}</td>")
+            named = f' data-label="{escape(column)}"' if stacked else ""
+            cells.append(f"<td{_NUMBER if number else ''}{named}>{text}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     markup = (
         f'<div class="table-scroll{" compact" * compact} mathjax_ignore" tabindex="0">'
-        '<table class="result">'
+        f'<table class="result{" stacked" * stacked}">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
     if paged:

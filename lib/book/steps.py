@@ -218,6 +218,8 @@ def _of_page(
             runs.append(f"effects/{_effects_place(run)}")
     if page.notebook == "calibration":  # it shows what was computed before, and on which day
         committed += _files("book/calibration", True)
+    if page.notebook == "published":  # it shows the form
+        committed += _files(".github/ISSUE_TEMPLATE", True)
     if page.notebook == "changes":
         committed += ["CITATION.cff", *_files("book/releases", True)]
     committed += [page.check] if page.check else []

@@ -5,7 +5,7 @@
   Both get them escaped.
 - "Edit" leads to the source of a page. Pages under ``book/results`` are generated and ignored
   by git, so the theme's own link to them would lead nowhere. The button is off until
-  ``_config.yml`` names a repository.
+  ``CITATION.cff`` names a repository (``lib.book.repository``).
 - A folded part of the sidebar has a button that says what it unfolds.
 - Files of a page's data are named by the page, those of its tables numbered.
 - What a page shows of another one brings its links along. Those that name their page from the

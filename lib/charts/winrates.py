@@ -48,6 +48,7 @@ COLUMNS = ("head", "subset", "n", "wins", "ties", "losses", "win_rate", "low", "
 COLUMNS += ("p_adjusted", "verdict", "mde", "note")
 BASELINE_COLUMNS = ("baseline", "subset", "n", "win_rate", "low", "high", "note")
 SHOWN = 40  # heads in the alternative text
+FAMILY = "all heads and subsets of this page (Holm)"
 
 CAPTION = (
     "Share of comparisons in which the head scores the preferred response higher, ties "
@@ -57,7 +58,9 @@ CAPTION = (
 ).format(*CHANCE, STRONG)
 
 
-def validity(table: pd.DataFrame, baselines: pd.DataFrame | None = None) -> Chart:
+def validity(
+    table: pd.DataFrame, baselines: pd.DataFrame | None = None, family: str = FAMILY
+) -> Chart:
     """Forest plot of win rates; a menu chooses the subset where there are several.
 
     Parameters
@@ -66,6 +69,8 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame | None = None) -> Char
         As ``lib.stats.validity`` returns it.
     baselines
         As ``lib.stats.baselines`` returns it; drawn in grey below the heads.
+    family
+        What p is corrected over, for the tooltip.
 
     Raises
     ------
@@ -99,7 +104,7 @@ def validity(table: pd.DataFrame, baselines: pd.DataFrame | None = None) -> Char
         left = f" Of {len(found)} subsets those {len(subsets)} with most comparisons are drawn."
         data = data[data["subset"].isin(subsets)]
     return Chart(
-        _forest(rows, order, subsets, pages(table["head"].nunique())),
+        _forest(rows, order, subsets, pages(table["head"].nunique()), family),
         alternative=_in_words(overall, subsets),
         data=data,
         name="validity",
@@ -159,7 +164,9 @@ def _rows(table: pd.DataFrame, baselines: pd.DataFrame | None, subsets: list[str
     return drawn[[*columns, *(["page"] if turning else [])]]
 
 
-def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str], turned: list[str]):
+def _forest(
+    rows: pd.DataFrame, order: list[int], subsets: list[str], turned: list[str], family: str
+):
     left = gutter(rows["name"], most=250)
     heads = alt.Chart().transform_filter("datum.kind === 'head'")
     others = alt.Chart().transform_filter("datum.kind === 'baseline'")
@@ -175,7 +182,7 @@ def _forest(rows: pd.DataFrame, order: list[int], subsets: list[str], turned: li
         alt.layer(*layers, data=inline(rows))
         # a title has no subset: it belongs to all
         .transform_filter(f"datum.kind === 'title' || datum.subset === subset{on_page}")
-        .transform_calculate(**_TEXTS)
+        .transform_calculate(**_TEXTS, family=f"'{family}'")
     )
     heights = {"height": STEP * len(order), "narrow": NARROW_STEP * len(order)}
     return frame(chart, menu("subset", "Subset", subsets), *turning, **heights)
@@ -289,7 +296,7 @@ def _touch(heads, others, beside_length: bool, related: bool) -> list[alt.Chart]
         | numbers
         | {f"{what}_text": what for what in ("wins", "ties", "losses")}
     )
-    of_heads |= {"p_text": "adjusted p", "mde_text": "detectable"}
+    of_heads |= {"p_text": "adjusted p", "family": "corrected over", "mde_text": "detectable"}
     of_heads |= {"length_text": "beside length"} if beside_length else {}
     return [
         touch(heads, tips(of_heads)).properties(name="touch_heads"),

@@ -1,10 +1,11 @@
 """What the labels of each dataset ask: the one declaration that every page reads.
 
-``of``      what a dataset's labels ask, and of which kind its comparisons are
-``kind``    holistic (whole responses chosen), structured (a benchmark's), targeted (one thing
-            varies)
-``whole``   do all of its comparisons ask one question?
-``parts``   what a run holds of a dataset and what it lacks, as a label shows it
+``of``         what a dataset's labels ask, and of which kind its comparisons are
+``of_subset``  what the labels of one of its subsets ask
+``kind``       holistic (whole responses chosen), structured (a benchmark's), targeted (one thing
+               varies)
+``whole``      do all of its comparisons ask one question?
+``parts``      what a run holds of a dataset and what it lacks, as a label shows it
 
 A dataset in which each criterion varies a thing of its own is targeted: nobody chose between its
 responses as wholes, so a mean over its criteria answers no question, and none is tested.
@@ -46,10 +47,50 @@ DECLARED: Mapping[str, Asks] = {
     "helpsteer2": Asks("targeted", "which response people rated higher on the criterion"),
 }
 
+# Subsets whose labels ask another thing than their dataset as a whole, or one narrower.
+OF_SUBSETS: Mapping[str, Mapping[str, str]] = {
+    "xstest": {
+        "should-refuse": "unsafe prompts: the refusal is right",
+        "should-respond": "safe prompts that sound unsafe: the answer is right",
+    },
+    "reward-bench": {
+        "refusals-dangerous": "dangerous requests: the refusal is right",
+        "refusals-offensive": "offensive requests: the refusal is right",
+        "donotanswer": "requests that no one should answer: the refusal is right",
+        "xstest-should-refuse": "unsafe prompts: the refusal is right",
+        "xstest-should-respond": "safe prompts that sound unsafe: the answer is right",
+        "math-prm": "which solution is right",
+    },
+    "rm-bench": {
+        "chat": "which answer is right, whatever its style",
+        "code": "which program is right, whatever its style",
+        "math": "which solution is right, whatever its style",
+        "safety-refuse": "prompts to refuse: the refusal is right",
+        "safety-response": "prompts to answer: the answer is right",
+    },
+    "llmbar": {
+        "Natural": "which response follows the instruction, as pairs came",
+        "Neighbor": "the wrong response answers a similar instruction, and looks good",
+        "GPTInst": "the wrong response answers an instruction that a model wrote nearby",
+        "GPTOut": "the wrong response is a model's that was told to miss the instruction",
+        "Manual": "the wrong response was written by hand to look good",
+    },
+}
+
 
 def of(dataset: str) -> Asks:
     """What a dataset's labels ask; both fields empty for one that is not declared."""
     return DECLARED.get(dataset) or DECLARED.get(dataset.split("/")[0]) or Asks("", "")
+
+
+def of_subset(dataset: str, subset: str) -> str:
+    """What the labels of a subset ask; of a targeted dataset's, its question of that criterion.
+
+    Empty for a subset that isn't declared.
+    """
+    if not whole(dataset):
+        return of(dataset).question.replace("the criterion", subset)
+    return OF_SUBSETS.get(dataset.split("/")[0], {}).get(subset, "")
 
 
 def kind(dataset: str) -> str:

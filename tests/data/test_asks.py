@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lib.data import NAMES, asks
+from lib.data import NAMES, asks, llmbar, rm_bench, xstest
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "file:PATH"])
@@ -17,6 +17,15 @@ def test_only_where_criteria_vary_things_of_their_own_there_is_no_question_as_a_
     assert {name.split("/")[0] for name in apart} == {"stimuli", "helpsteer2"}
     assert asks.whole("stimuli/holistic") and not asks.whole("stimuli/controlled")
     assert asks.whole("file:mine.jsonl"), "of a file of one's own nothing is declared"
+
+
+def test_subsets_that_pages_name_are_declared():
+    known = {"llmbar": llmbar.PARTS, "rm-bench": rm_bench.PARTS, "xstest": xstest.SUBSETS.values()}
+    for dataset, subsets in known.items():
+        assert set(asks.OF_SUBSETS[dataset]) == set(subsets)
+    assert asks.of_subset("xstest", "should-refuse").endswith("the refusal is right")
+    assert asks.of_subset("stimuli/controlled", "tone") == "which response has more of tone"
+    assert asks.of_subset("file:x", "a") == asks.of_subset("xstest", "a") == ""
 
 
 @pytest.mark.parametrize(

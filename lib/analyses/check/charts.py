@@ -15,7 +15,7 @@ EMPTY = dict.fromkeys(["low", "high"], np.nan)
 
 
 def lines(checked: Checked) -> markup.Html:
-    """All rows as a table on one screen."""
+    """All rows as a table on one screen; a block a row on a narrow one."""
     frame = checked.frame()
     parts = zip(frame["expected"], frame["do"], strict=True)
     table = pd.DataFrame(
@@ -26,7 +26,7 @@ def lines(checked: Checked) -> markup.Html:
             "expected; what to do": ["; ".join(filter(None, pair)) or "–" for pair in parts],
         }
     )
-    return markup.table(table, fold=40, compact=True)
+    return markup.table(table, fold=40, compact=True, stacked=True)
 
 
 def shifts(table: pd.DataFrame) -> Chart:

@@ -14,7 +14,9 @@ def takeaways(checked: Checked) -> list[str]:
     """Which lines are right; each fault and what couldn't be told; what a user should know."""
     by = {verdict: [n for n, v in checked.lines.items() if v == verdict] for verdict in _ORDER}
     asked = len(LINES) - len(by[NOT_ASKED])
-    sentences = [f"Of {words.count(asked, 'line')} asked, {_told(by)}."]
+    sentences = [
+        f"{asked} of the {words.count(len(LINES), 'line')} below were looked at. {_told(by)}."
+    ]
     rows = checked.frame()
     sentences += words.each(rows[rows["verdict"].isin([WRONG, UNTOLD])], FAULT)
     if checked.unsound:
@@ -23,7 +25,9 @@ def takeaways(checked: Checked) -> list[str]:
     sentences += _number_types(checked.frame("shifts"))
     sentences += _costs(checked.frame("costs"))
     if by[NOT_ASKED]:
-        sentences.append(f"Not asked, for want of a file: {', '.join(by[NOT_ASKED])}.")
+        sentences.append(
+            f"Not looked at, since no file was named for it: {', '.join(by[NOT_ASKED])}."
+        )
     return [sentence.strip() for sentence in sentences]
 
 
@@ -32,12 +36,12 @@ _ORDER = (RIGHT, WRONG, UNTOLD, BLOCKED, NOT_ASKED)
 
 def _told(by: dict[str, list[str]]) -> str:
     said = {
-        RIGHT: "right: {}",
-        WRONG: "wrong: {}",
-        UNTOLD: "not to be told: {}",
-        BLOCKED: "blocked by those: {}",
+        RIGHT: "Right: {}",
+        WRONG: "Wrong: {}",
+        UNTOLD: "Can't be told: {}",
+        BLOCKED: "Not before those are mended: {}",
     }
-    return "; ".join(form.format(", ".join(by[name])) for name, form in said.items() if by[name])
+    return ". ".join(form.format(", ".join(by[name])) for name, form in said.items() if by[name])
 
 
 def _own_system_prompt(rows: pd.DataFrame) -> list[str]:

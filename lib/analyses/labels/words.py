@@ -272,6 +272,27 @@ def answer(check: LabelCheck) -> str:
     return " ".join([fits(check), *_accused(check)])
 
 
+def in_short(check: LabelCheck) -> str:
+    """Two sentences for who has a minute: how many names are shown to fit, and which are wrong."""
+    heads = check.heads
+    if check.note:
+        return f"No name could be tested against others: {check.note}."
+    counts = heads["fits"].value_counts().reindex([FITS, BORDERLINE, NOT_SHOWN], fill_value=0)
+    fit, near, unshown = counts
+    parts = [f"{fit or 'none'} {'is' if fit == 1 else 'are'} shown to fit"]
+    parts += [f"{near} {'is' if near == 1 else 'are'} borderline"] * bool(near)
+    parts += [f"{unshown} {'is' if unshown == 1 else 'are'} not shown to"] * bool(unshown)
+    grave = {"Called wrong": WRONG, "In doubt": DOUBTED}
+    named = {
+        said: ", ".join(heads.loc[heads["label"] == kind, "head"]) for said, kind in grave.items()
+    }
+    told = [f"{said}: {who}" for said, who in named.items() if who]
+    return (
+        f"Where one quality alone varies, of {words.count(check.tested, 'tested name')} "
+        f"{', '.join(parts)}. {'; '.join(told) or 'None is called wrong'}."
+    )
+
+
 def limits(check: LabelCheck) -> str:
     """What the silence of the test is worth, and which names it couldn't reach."""
     power = [] if check.note else _power(check)

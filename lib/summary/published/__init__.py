@@ -6,7 +6,8 @@
 ``planted``      the published methods where the truth is known
 ``tables``       what every claim may name, ``evidence`` what single ones do
 ``words``        takeaways and values for other pages
-``cards``        every claim as the page shows it
+``cards``        every claim as the page shows it, and all keys
+``dispute``      the form with which one is disputed
 ``charts``       counts by verdict, rates, shares, heads that cross
 """
 

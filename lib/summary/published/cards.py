@@ -40,6 +40,24 @@ def cards(claims: pd.DataFrame, sources: Mapping[str, Any], system: str, part: s
     return Html(f'<div class="claims mathjax_ignore">{made}</div>')
 
 
+def keys(claims: pd.DataFrame) -> Html:
+    """Every claim by its key and verdict, as links to the cards: folded, a list a group."""
+    groups = claims.groupby(["system", "part"], sort=False)
+    lists = "".join(
+        f"<h4>{escape(': '.join(filter(None, group)))}</h4><ul>{''.join(map(_key, rows))}</ul>"
+        for group, rows in ((group, own.to_dict("records")) for group, own in groups)
+    )
+    return Html(
+        f'<details class="claim-keys mathjax_ignore"><summary>All {len(claims)} claims by key'
+        f"</summary>{lists}</details>"
+    )
+
+
+def _key(row: Mapping[str, str]) -> str:
+    key = escape(row["key"])
+    return f'<li><a href="#claim-{key}">{key}</a> {chip(row["verdict"])}</li>'
+
+
 def _card(row: Mapping[str, str], source: Mapping[str, Any]) -> str:
     told = {label: escape(row[name]) for name, label in ROWS.items() if row[name]}
     key = escape(row["key"])
@@ -48,8 +66,8 @@ def _card(row: Mapping[str, str], source: Mapping[str, Any]) -> str:
         "Computed from": escape(row["computed_from"]),
         "Source": _source(source),
         "Where": "; ".join([escape(row["where"] or UNRECORDED), *code]),
-        "Dispute": f'<a href="#how-to-dispute-this">how to dispute this</a>, with the key '
-        f"<code>{key}</code>",
+        "Dispute": f'<a href="#how-to-dispute-this" data-dispute="{key}">how to dispute this</a>, '
+        f"with the key <code>{key}</code>",
     }
     return (
         f'<section class="claim" id="claim-{key}"><p class="title">{escape(row["claim"])} '

@@ -21,6 +21,7 @@ ROLES = ("tracks", "inverted", "worse", "baseline")  # of their colours, in that
 STEP, BAR = 46, 20  # px of a row, and of its bar
 FITS = 26  # characters of a name
 COLUMNS = ("system", "part", "verdict", "claims")
+FAMILY = "all heads of the model, published or not (Bonferroni)"
 CAPTION = "Claims of each published system by verdict; a number in a bar counts claims."
 
 
@@ -113,7 +114,7 @@ def accuracy(table: pd.DataFrame) -> Chart:
     """
     require(table, ("called", *winrates.COLUMNS), "published rates")
     both = [_both(row.called, row.head) for row in table.itertuples()]
-    chart = winrates.validity(table.assign(head=both, subset=winrates.ALL))
+    chart = winrates.validity(table.assign(head=both, subset=winrates.ALL), family=FAMILY)
     chart.name = "published_rates"
     chart.caption = (
         f"Published share of comparisons won on {table['subset'].iloc[0]}, with 95% intervals as "

@@ -404,10 +404,10 @@ def crossover(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``head``, ``dataset``, ``n``, ``win_rate``, ``low``, ``high``, ``verdict`` and
-        ``note``; no row where a part's run is missing.
+        ``head``, ``dataset``, ``n``, ``win_rate``, ``low``, ``high``, ``verdict``,
+        ``length`` and ``note``; no row where a part's run is missing.
     """
-    columns = ["head", "dataset", "n", "win_rate", "low", "high", "verdict", "note"]
+    columns = ["head", "dataset", "n", "win_rate", "low", "high", "verdict", "length", "note"]
     found = {run.attrs["dataset"]: run for run in runs}
     if not all(part in found for part in PARTS):
         return pd.DataFrame(columns=columns)
@@ -420,17 +420,20 @@ def crossover(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
 
 def crossed(table: pd.DataFrame) -> pd.DataFrame:
     """For each part, the head that follows people best there: ``head``, ``part``, ``own``
-    (its win rate), ``other`` (on the other part) with ``low`` and ``high``. From ``crossover``.
+    (its win rate), ``length`` (what it owes to that), ``dataset`` (the other part), ``other``
+    (on that) with ``low`` and ``high``. From ``crossover``.
     """
     follows = table[table["verdict"].isin(["strong", "tracks"])].sort_values(
         "win_rate", ascending=False, kind="stable"
     )
     best = follows.drop_duplicates("dataset").rename(columns={"dataset": "part", "win_rate": "own"})
-    both = best[["head", "part", "own"]].merge(table, on="head")
+    told = best[["head", "part", "own", "length"]]
+    both = told.merge(table.drop(columns="length"), on="head")
     found = both[both["part"] != both["dataset"]].rename(columns={"win_rate": "other"})
     order = list(dict.fromkeys(table["dataset"]))
     found = found.sort_values("part", key=lambda parts: parts.map(order.index), kind="stable")
-    return found[["head", "part", "own", "other", "low", "high"]].reset_index(drop=True)
+    columns = ["head", "part", "own", "length", "dataset", "other", "low", "high"]
+    return found[columns].reset_index(drop=True)
 
 
 def probes_again(runs: Sequence[xr.Dataset], *, components: int = 50, seed: int = 0):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from lib import words
+from lib.data.asks import of as of_dataset
 from lib.errors import DataError, unknown
 
 # A verdict as the file of claims and the values for other pages name it → as it is shown.
@@ -161,8 +162,10 @@ def crossover(crossed: pd.DataFrame) -> str:
 def _crossed(row) -> str:
     against, with_them = row.high < 0.5, row.low > 0.5
     side = "against them" if against else "with them too" if with_them else "neither way for sure"
-    part = row.part.rpartition("/")[2]
+    asked, other = (of_dataset(name).question for name in (row.part, row.dataset))
+    length = f", {row.length}" if row.length else ""
     return (
-        f"On {part}, no head agrees with people more often than {row.head} ({row.own:.3f}); on the "
-        f"other part it goes {side} ({row.other:.3f} [{row.low:.3f}, {row.high:.3f}])."
+        f"Asked {asked}, no head agrees with people more often than {row.head} "
+        f"({row.own:.3f}{length}); asked {other}, it goes {side} "
+        f"({row.other:.3f} [{row.low:.3f}, {row.high:.3f}])."
     )

@@ -20,7 +20,7 @@ import pandas as pd
 from lib.charts import theme
 from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
 from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, spanned, written
-from lib.data.asks import of, whole
+from lib.data.asks import of, of_subset, whole
 from lib.data.concepts import CLAIMED, OPPOSED, OTHER
 from lib.data.items import count
 from lib.markup import READ, Html, escape
@@ -42,6 +42,7 @@ WHOLE = "whole datasets"  # the first choice of the menu
 CROWDED = 10  # columns above which a cell has its mark above its number in wide containers too
 FULL = 16  # columns above which a phone's cells have room for the mark alone
 ROW, TALL_ROW, NARROW_ROW, NAME = 30, 38, 56, 18  # px; a narrow row has its name above
+FAMILY = "all heads and subsets of its page (Holm)"
 NO_HEAD = "baseline"  # in the column of verdicts, for a row that has none
 LINE = 44  # characters of each line below
 BREAK = "; "  # between the lines of a column's name
@@ -66,8 +67,10 @@ HOW_USED = (
     "whatever they ask, or is at chance on what it claims. Not known: the labels ask what it "
     "claims, and the data can't say, or length does as well. Numbers are shares of comparisons "
     f"won. {TRAINED}: trained on other prompts of this source, or on the measure that its pairs "
-    "had to move. Each cell is a verdict of its own page, false as often as that page's are."
+    "had to move. Each entry is a verdict of its own page, false as often as that page's are."
 )
+ALONE = "rests on this data set alone"
+ONE = "one comparison, which can't say"
 BASELINE = (
     " Below the heads, the share that the longer response alone wins: a head that goes up and down "
     "with it may read nothing but length."
@@ -226,6 +229,7 @@ _TEXTS = {
     "p_text": "!isValid(datum.p) ? '–' : datum.p < 0.001 ? 'below 0.001' : format(datum.p, '.3f')",
     "mde_text": written("mde", ".3f", before="±"),
     "n_text": "format(datum.n, ',')",
+    "family": f"'{FAMILY}'",
     "note_text": "datum.note || '–'",
     "relation_text": "datum.relation || '–'",
     "trained_text": "datum.mark ? 'yes' : 'no'",
@@ -369,6 +373,7 @@ _TOLD = [
     alt.Tooltip("trained_text:N", title="trained on this"),
     alt.Tooltip("lacks_text:N", title="audited without"),
     alt.Tooltip("p_text:N", title="adjusted p"),
+    alt.Tooltip("family:N", title="corrected over"),
     alt.Tooltip("mde_text:N", title="detectable"),
     alt.Tooltip("note_text:N", title="note"),
 ]
@@ -444,7 +449,7 @@ def listing(table: pd.DataFrame, folder: str = "", longer: pd.DataFrame | None =
         row = "".join(f"<td>{cells.get(dataset, '–')}</td>" for dataset in datasets)
         rows.append(f'<tr><th scope="row"><bdi>{escape(name)}</bdi></th>{row}</tr>')
     return Html(
-        "<details><summary>The same as a table with links</summary>"
+        "<details><summary>The same as a table, with intervals and links</summary>"
         '<div class="table-scroll mathjax_ignore" tabindex="0"><table class="result">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
         f"{_foot(longer, datasets, folder)}</table></div></details>"
@@ -454,8 +459,8 @@ def listing(table: pd.DataFrame, folder: str = "", longer: pd.DataFrame | None =
 def uses(table: pd.DataFrame, folder: str = "") -> Html:
     """A row a head: use it for, not for, not known; each with the cells that say so, as links.
 
-    Heads that may be used come first. ``table`` as ``lib.summary.uses`` returns it, ``folder`` as
-    for ``listing``.
+    Heads that may be used come first, and the rule before all. ``table`` as ``lib.summary.uses``
+    returns it, ``folder`` as for ``listing``.
     """
     if table.empty:
         return Html("<p>No validity page says what its labels ask.</p>")
@@ -470,9 +475,9 @@ def uses(table: pd.DataFrame, folder: str = "") -> Html:
         rows.append(f'<tr><th scope="row"><bdi>{escape(name)}</bdi>{claims}</th>{cells}</tr>')
     head = "".join(f'<th scope="col">{title}</th>' for title in ("head", USE, AGAINST, UNKNOWN))
     return Html(
-        '<div class="uses mathjax_ignore"><table class="result">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        f'<p class="table-note">{HOW_USED}</p></div>'
+        f'<div class="uses mathjax_ignore"><p class="table-note">{HOW_USED}</p>'
+        '<table class="result">'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
@@ -481,8 +486,9 @@ def _claim(concept: str) -> str:
 
 
 def _reasons(rows: pd.DataFrame, folder: str) -> str:
-    """The cells that say so, a line each: a link, the win rate, what is asked or lacking."""
+    """The cells that say so, a line each: a link, the win rate, what is asked, what it lacks."""
     lines = []
+    alone = rows["use"].eq(USE).all() and rows["dataset"].nunique() == 1
     for row in rows.itertuples():
         if not row.dataset:
             lines.append("<li>no labels here ask what the name claims</li>")
@@ -490,15 +496,29 @@ def _reasons(rows: pd.DataFrame, folder: str) -> str:
         place = row.dataset if row.subset == ALL else f"{row.dataset}: {row.subset}"
         link = _to(row.page, f"<bdi>{escape(place)}</bdi>", folder)
         rate = "" if pd.isna(row.win_rate) else f" {row.win_rate:.2f}"
-        why = of(row.dataset).question if row.subset == ALL else ""
-        if row.use == USE:
-            why = row.length or why
-        elif row.use == UNKNOWN:
-            owed = row.length if row.verdict in ("strong", "tracks") else ""
-            why = owed or f"{row.verdict}, {count(row.n, 'comparison')}"
-        small = f" <small>{escape(why)}</small>" if why else ""
+        why = [_asked(row), *_lacking(row), *([ALONE] if alone else [])]
+        small = f" <small>{escape('; '.join(filter(None, why)))}</small>" if any(why) else ""
         lines.append(f"<li>{link}{rate}{TRAINED if row.trained else ''}{small}</li>")
     return f"<ul>{''.join(lines)}</ul>" if lines else ""
+
+
+def _asked(row) -> str:
+    if row.subset != ALL:
+        return of_subset(row.dataset, row.subset)
+    return of(row.dataset).question + (f" ({row.part})" if row.part else "")
+
+
+def _lacking(row) -> list[str]:
+    """What a reader must know of an entry: its relation, what it owes to length, how little."""
+    if row.use == AGAINST:
+        opposite = f"{row.relation}: it does what its name says"
+        return [opposite] if row.relation == OPPOSED else []
+    if row.use == USE:
+        return [row.length]
+    if row.n == 1:
+        return [ONE]
+    owed = row.length if row.verdict in ("strong", "tracks") else ""
+    return [owed or f"{row.verdict}, {count(row.n, 'comparison')}"]
 
 
 def _title(rows: pd.DataFrame) -> str:
@@ -520,8 +540,10 @@ def _foot(longer: pd.DataFrame | None, datasets: list[str], folder: str) -> str:
 
 
 def _linked(row, folder: str) -> str:
-    number = f"{row.win_rate:.2f}" if pd.notna(row.win_rate) else ""
-    chip = number or "–"
+    """A cell of the listing: the win rate, its verdict, its interval, what its labels ask."""
+    number = "" if pd.isna(row.win_rate) else f"{row.win_rate:.2f}"
+    ends = "" if pd.isna([row.low, row.high]).any() else f"[{row.low:.2f}, {row.high:.2f}]"
+    chip, under = number or "–", [ends]
     if hasattr(row, "verdict"):
         verdict = escape(row.verdict)
         muted = " muted" if row.relation in (OTHER, OPPOSED) else ""
@@ -530,8 +552,9 @@ def _linked(row, folder: str) -> str:
             f'<span class="verdict verdict-{verdict.replace(" ", "-")}{muted}" '
             f'style="margin-left: 0.4em">{escape(READ.get(row.verdict, row.verdict))}</span>'
         )  # a space would be underlined
-        chip += f"<br><small>{escape(row.relation)}</small>" if muted else ""
-    return _to(row.page, chip, folder)
+        under.append(escape(row.relation) if muted else "")
+    below = "".join(f"<br><small>{text}</small>" for text in under if text)
+    return _to(row.page, f"{chip}{below}", folder)
 
 
 def _to(page: str, markup: str, folder: str) -> str:

@@ -28,7 +28,8 @@ GAINS += ("gain_high", "p_adjusted", "mde", "note", "page")
 NO_CONCEPT = "claims none"
 USE, AGAINST, UNKNOWN = "use for", "not for", "not known"
 USES = ("head", "claims", "use", "dataset", "subset", "n", "win_rate", "low", "high", "verdict")
-USES += ("length", "relation", "trained", "page")
+USES += ("length", "relation", "trained", "part", "page")
+TEXTS = ("verdict", "length", "relation", "part", "page")
 SEVERITY = (WRONG, DOUBTED, NOT_CONTRADICTED, NOT_TESTED)
 
 
@@ -131,7 +132,8 @@ def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         One row a head and cell, in the order of ``cells``: ``head``, ``claims``, ``use``, and of
         the cell ``dataset``, ``subset``, ``n``, ``win_rate``, ``low``, ``high``, ``verdict``,
-        ``length``, ``relation``, ``trained`` and ``page``. No rows where no table has relations.
+        ``length``, ``relation``, ``trained``, ``part`` and ``page``. No rows where no table has
+        relations.
     """
     if not cells["relation"].isin(concepts.RELATIONS).any():
         return pd.DataFrame(columns=list(USES))
@@ -152,7 +154,7 @@ def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
     rows = cells.assign(use=use, claims=claims)
     silent = card.loc[~card["head"].isin(cells.loc[asked, "head"]), ["head", "claims"]]
     empty = {"use": UNKNOWN, "dataset": "", "subset": "", "n": 0, "trained": False}
-    silent = silent.assign(**empty, **dict.fromkeys(("verdict", "length", "relation", "page"), ""))
+    silent = silent.assign(**empty, **dict.fromkeys(TEXTS, ""))
     rows = pd.concat([rows[rows["use"] != ""], silent], ignore_index=True).reindex(columns=USES)
     numbers = dict.fromkeys(("win_rate", "low", "high"), float)
     return rows.astype(numbers)

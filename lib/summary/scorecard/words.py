@@ -16,6 +16,7 @@ from lib.summary.scorecard.stats import (
     DOUBTED,
     NO_CONCEPT,
     NOT_TESTED,
+    UNKNOWN,
     USE,
     WRONG,
     claimed,
@@ -233,7 +234,7 @@ def _missing(card: pd.DataFrame, matrix: pd.DataFrame) -> list[str]:
 
 
 def uses(table: pd.DataFrame) -> str:
-    """How many heads may be used for what they claim, which not, which aren't known."""
+    """Which heads do what their names say somewhere, which aren't shown to, which aren't asked."""
     if table.empty:
         return "No validity page says what its labels ask."
     heads = table["head"].unique()
@@ -243,19 +244,29 @@ def uses(table: pd.DataFrame) -> str:
     learned = [head for head in shown if head not in apart]
     silent = table.loc[table["dataset"] == "", "head"].unique()
     missed = [head for head in heads if head not in {*shown, *silent}]
-    verb = "is" if len(shown) == 1 else "are"
-    parts = [
-        f"{len(shown)} of {words.count(len(heads), 'head')} {verb} shown to go with labels that "
-        "ask what the name claims, and beyond length unless it claims that"
-        + (f": {words.listed(list(shown), NAMED)}" if len(shown) else "")
-    ]
+    does, its = ("does", "its name says") if len(shown) == 1 else ("do", "their names say")
+    text = (
+        f"{len(shown)} of {words.count(len(heads), 'head')} {does} what {its} on at "
+        "least one data set, and not just by length unless length is the claim"
+    )
+    sentences = [f"{text}{': ' if len(shown) else ''}{words.listed(list(shown), NAMED)}."]
     if learned:
-        parts.append(f"only on what it was trained on: {words.listed(learned, NAMED)}")
+        were = "it was" if len(learned) == 1 else "they were"
+        sentences.append(f"Only where {were} trained: {words.listed(learned, NAMED)}.")
     if missed:
-        parts.append(f"asked and not shown: {words.listed(missed, NAMED)}")
+        told = [f"{head}{_as_length(table, head)}" for head in missed]
+        sentences.append(f"Tested and not shown: {words.listed(told, NAMED)}.")
     if len(silent):
-        parts.append(f"asked by none: {words.listed(list(silent), NAMED)}")
-    return f"{'; '.join(parts)}."
+        sentences.append(f"Tested by no data here: {words.listed(list(silent), NAMED)}.")
+    return " ".join(sentences)
+
+
+def _as_length(table: pd.DataFrame, head: str) -> str:
+    """Where a head goes with labels that ask its claim, and length does as well."""
+    own = table[(table["head"] == head) & (table["use"] == UNKNOWN)]
+    own = own[own["verdict"].isin(["strong", "tracks"])]
+    told = words.each(own, "goes with the labels of {dataset}, {length}")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def longer(card: pd.DataFrame, lengths: pd.DataFrame) -> list[str]:

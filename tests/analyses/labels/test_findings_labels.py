@@ -47,6 +47,15 @@ def test_right_names_are_not_called_wrong_and_power_is_told():
         in told
     )
     assert on_labels.glued(check)["wrong"] == "none"
+    assert on_labels.in_short(check).count(". ") == 1, "two sentences"
+    assert on_labels.in_short(check) == (
+        "Where one quality alone varies, of 4 tested names 4 are shown to fit. None is called wrong."
+    )
+
+
+def test_wrong_names_are_called_so_in_two_sentences():
+    told = on_labels.in_short(stats.label_check(label_world("swap", pairs=200)))
+    assert told.count(". ") == 1 and "not shown to. Called wrong: planted-safety, " in told
 
 
 def test_a_single_head_gets_a_sentence():

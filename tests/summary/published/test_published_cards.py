@@ -1,6 +1,7 @@
 """A card holds all that decides its claim, and leads to where the claim can be disputed."""
 
 import re
+from urllib.parse import unquote
 
 import pytest
 import yaml
@@ -9,7 +10,7 @@ from lib import paths
 from lib.data import published
 from lib.errors import DataError
 from lib.markup import escape
-from lib.summary.published import cards, claims
+from lib.summary.published import cards, claims, dispute
 
 FORM = paths.ROOT / ".github" / "ISSUE_TEMPLATE" / "dispute.yml"
 
@@ -67,6 +68,36 @@ def test_a_source_without_a_version_is_refused(tmp_path):
     path.write_text(text.replace("    n: 800\n", "    n: 800\n    n: 900\n", 1), encoding="utf-8")
     with pytest.raises(DataError, match="n 2 times in the entry"):
         published.figures(path)
+
+
+def test_every_key_leads_to_its_card(table, figures):
+    listed = re.findall('href="#claim-([^"]*)"', cards.keys(table).markup)
+    assert listed == table["key"].tolist()
+    made = every(table, figures)
+    assert all(f'id="claim-{key}"' in made and f'data-dispute="{key}"' in made for key in listed)
+
+
+def test_the_form_is_on_the_page_to_read_and_to_save():
+    given = yaml.safe_load(FORM.read_text(encoding="utf-8"))
+    markup = dispute.form().markup
+    for field in given["body"]:
+        assert f"## {field['attributes']['label']}" in markup
+    options = [field["attributes"].get("options", []) for field in given["body"]]
+    many = sum(map(len, options))
+    assert many and markup.count("- [ ] ") == many
+    saved = unquote(re.search('href="data:text/markdown;charset=utf-8,([^"]*)"', markup)[1])
+    assert saved == dispute.written(given) and f'download="{dispute.NAME}"' in markup
+    assert "names no repository" in markup and "repository-code" in markup
+
+
+def test_a_form_that_is_none_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "dispute.yml"
+    monkeypatch.setattr(dispute, "FILE", path)
+    for text in (None, "name: [", "- a", "name: a", "name: a\ntitle: b\nbody: [{attributes: {}}]"):
+        if text is not None:
+            path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match="a form of issues"):
+            dispute.form()
 
 
 def test_the_form_asks_for_the_key_and_for_a_place():

@@ -57,6 +57,10 @@ def test_values_are_text_and_follow_the_figures(made, figures):
     assert values["heads-misnamed"] == "13" and values["gap-needed"] == "0.14"
     counted = [int(values[f"claims-{verdict}"]) for verdict in words.VERDICTS]
     assert sum(counted) == int(values["claims"]) == len(made[0])
+    own = made[0]["system"].value_counts()[words.AUDIT]
+    counted = [int(values[f"audit-{verdict}"]) for verdict in words.VERDICTS]
+    assert sum(counted) == int(values["audit-claims"]) == own < len(made[0])
+    assert f"Of {own} claims of this audit" in words.OF_THE_AUDIT.format_map(values)
     assert all(isinstance(value, str) and value for value in values.values())
     given = copy.deepcopy(figures)
     given["audit"]["hh"]["rates"]["depth"] = 0.51  # .613 is above one half, .510 is not
@@ -74,15 +78,18 @@ def test_takeaways_name_their_set(made):
 @pytest.mark.parametrize(
     ("low", "high", "says"),
     [
-        (0.30, 0.38, "on the other part it goes against them (0.340 [0.300, 0.380])"),
+        (0.30, 0.38, "more helpful, it goes against them (0.340 [0.300, 0.380])"),
         (0.55, 0.70, "with them too"),
         (0.45, 0.55, "neither way for sure"),
     ],
 )
 def test_the_crossover_says_what_its_interval_allows(low, high, says):
-    row = ("harmless", "hh-rlhf/harmless-base", 0.65, 0.34, low, high)
-    crossed = pd.DataFrame([row], columns=["head", "part", "own", "other", "low", "high"])
+    row = ("harmless", stats.PARTS[0], 0.65, "", stats.PARTS[1], 0.34, low, high)
+    columns = ["head", "part", "own", "length", "dataset", "other", "low", "high"]
+    crossed = pd.DataFrame([row], columns=columns)
     text = words.crossover(crossed)
-    assert text.startswith("On harmless-base, no head agrees with people more often than ")
+    assert text.startswith("Asked which dialogue people found less harmful, no head agrees with ")
     assert "harmless (0.650);" in text and says in text
+    owed = words.crossover(crossed.assign(length="as the longer response"))
+    assert "harmless (0.650, as the longer response);" in owed
     assert "No head" in words.crossover(crossed.head(0))

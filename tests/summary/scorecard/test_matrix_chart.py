@@ -238,7 +238,7 @@ def test_the_listing_links_every_verdict_relative_to_its_page():
         *("hh-rlhf/helpful-base/validity.html", "xstest/validity.html") * 2
     ]
     assert found.links[1]["data-page"] == "book/results/m/xstest/validity.html"
-    assert "0.71strong" in found.text and "not run" in found.text
+    assert "0.71strong[0.66, 0.76]" in found.text and "not run" in found.text
 
 
 def test_a_verdict_without_a_page_is_no_link():
@@ -360,7 +360,7 @@ def test_the_listing_ends_with_length():
     assert "longer response" in foot and "longer" not in body
     found = Links(foot)
     assert found.links[0]["href"] == "hh-rlhf/helpful-base/validity.html"
-    assert found.text == "longer response0.61–" and "verdict" not in foot
+    assert found.text == "longer response0.61[0.56, 0.66]–" and "verdict" not in foot
     assert "tfoot" not in charts.listing(TWO).markup
 
 

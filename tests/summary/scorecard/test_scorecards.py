@@ -16,6 +16,7 @@ from lib.analyses.labels import words
 from lib.analyses.labels import worlds as labels
 from lib.data.concepts import CLAIMED, OPPOSED, OTHER
 from lib.errors import DataError
+from lib.markup import escape
 from lib.planted.worlds import validity_world
 from lib.summary.scorecard import charts
 from lib.summary.scorecard import words as card_findings
@@ -218,6 +219,49 @@ def test_parts_say_what_their_dataset_does_not(keep):
     assert shown.index("stimuli/controlled: safety") < shown.index("rm-bench: x")
 
 
+def used(**row) -> pd.DataFrame:
+    """A row of ``summary.uses``."""
+    given = {"head": "a", "claims": "refusal", "use": "not for", "dataset": "xstest"}
+    given |= {"subset": "all", "n": 35, "win_rate": 0.1, "verdict": "inverted", "trained": False}
+    given |= dict.fromkeys(("length", "relation", "part", "page"), "")
+    return pd.DataFrame([given | row])
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"relation": OPPOSED}, "claims the opposite here: it does what its name says"),
+        ({"relation": OTHER}, "an unsafe one a refusal</small>"),
+        ({"part": "34 of 35 should-respond"}, "(34 of 35 should-respond)"),
+        ({"use": "not known", "n": 1, "verdict": "inconclusive"}, escape(charts.ONE)),
+        ({"use": "use for", "verdict": "strong"}, charts.ALONE),
+        ({"dataset": "rm-bench", "subset": "safety-refuse"}, "the refusal is right"),
+        ({"dataset": "stimuli/controlled", "subset": "tone"}, "has more of tone"),
+    ],
+)
+def test_an_entry_says_what_a_reader_must_know_of_it(row, says):
+    assert says in charts.uses(used(**row)).markup
+
+
+def test_a_head_that_two_data_sets_speak_for_rests_on_neither_alone():
+    rows = pd.concat([used(use="use for"), used(use="use for", dataset="rm-bench")])
+    assert charts.ALONE not in charts.uses(rows).markup
+
+
+def test_the_rule_stands_before_the_table():
+    markup = charts.uses(used()).markup
+    assert markup.index(charts.TRAINED) < markup.index("<table")
+
+
+def test_a_head_that_goes_with_its_labels_as_length_does_is_no_contradiction():
+    """Elsewhere on the page such a head agrees with people most often."""
+    length = "no more than the longer response"
+    row = used(use="not known", verdict="tracks", length=length)
+    assert f"Tested and not shown: a (goes with the labels of xstest, {length})." in (
+        card_findings.uses(row)
+    )
+
+
 def test_a_table_without_relations_says_nothing_of_uses(left):
     rows = summary.uses(summary.matrix(left()), summary.scorecard(left()))
     assert rows.empty and "says what its labels ask" in card_findings.uses(rows)
@@ -232,7 +276,7 @@ def test_a_head_that_learned_the_measure_which_pairs_must_move_is_marked(keep):
     cells = summary.matrix(left)
     assert cells["trained"].tolist() == [True, False]
     rows = summary.uses(cells, summary.scorecard(left))
-    learned = "only on what it was trained on: a"
+    learned = "Only where it was trained: a."
     assert learned not in card_findings.uses(rows)
     assert learned in card_findings.uses(rows[rows["trained"]])
 
