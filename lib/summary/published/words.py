@@ -156,13 +156,15 @@ def crossover(crossed: pd.DataFrame) -> str:
     """
     if crossed.empty:
         return "No head of the model at hand was seen to follow people on a part of hh-rlhf."
-    return " ".join(map(_crossed, crossed.itertuples()))
+    many = len(crossed) > 1
+    return " ".join(_crossed(row, many) for row in crossed.itertuples())
 
 
-def _crossed(row) -> str:
+def _crossed(row, many: bool) -> str:
     against, with_them = row.high < 0.5, row.low > 0.5
     side = "against them" if against else "with them too" if with_them else "neither way for sure"
     asked, other = (of_dataset(name).question for name in (row.part, row.dataset))
+    other = "the other question" if many else other  # the next sentence has it
     length = f", {row.length}" if row.length else ""
     return (
         f"Asked {asked}, no head agrees with people more often than {row.head} "

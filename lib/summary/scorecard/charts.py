@@ -11,6 +11,7 @@ wins, set apart from the heads and without a verdict.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from urllib.parse import quote
 
 import altair as alt
@@ -446,11 +447,12 @@ def listing(table: pd.DataFrame, folder: str = "", longer: pd.DataFrame | None =
     rows = []
     for name, own in overall.groupby("head", sort=False):
         cells = {row.dataset: _linked(row, folder) for row in own.itertuples()}
-        row = "".join(f"<td>{cells.get(dataset, '–')}</td>" for dataset in datasets)
+        row = _row(cells, datasets)
         rows.append(f'<tr><th scope="row"><bdi>{escape(name)}</bdi></th>{row}</tr>')
     return Html(
         "<details><summary>The same as a table, with intervals and links</summary>"
-        '<div class="table-scroll mathjax_ignore" tabindex="0"><table class="result">'
+        '<div class="table-scroll compact listing mathjax_ignore" tabindex="0">'
+        '<table class="result stacked">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
         f"{_foot(longer, datasets, folder)}</table></div></details>"
     )
@@ -535,8 +537,12 @@ def _foot(longer: pd.DataFrame | None, datasets: list[str], folder: str) -> str:
         return ""
     own = longer[longer["subset"] == ALL]
     cells = {row.dataset: _linked(row, folder) for row in own.itertuples()}
-    row = "".join(f"<td>{cells.get(dataset, '–')}</td>" for dataset in datasets)
-    return f'<tfoot><tr><th scope="row">{LONGER}</th>{row}</tr></tfoot>'
+    return f'<tfoot><tr><th scope="row">{LONGER}</th>{_row(cells, datasets)}</tr></tfoot>'
+
+
+def _row(cells: Mapping[str, str], datasets: list[str]) -> str:
+    named = [(escape(dataset), cells.get(dataset, "–")) for dataset in datasets]
+    return "".join(f'<td data-label="{name}">{cell}</td>' for name, cell in named)
 
 
 def _linked(row, folder: str) -> str:

@@ -251,8 +251,9 @@ def uses(table: pd.DataFrame) -> str:
     )
     sentences = [f"{text}{': ' if len(shown) else ''}{words.listed(list(shown), NAMED)}."]
     if learned:
-        were = "it was" if len(learned) == 1 else "they were"
-        sentences.append(f"Only where {were} trained: {words.listed(learned, NAMED)}.")
+        sentences.append(
+            f"Of these only on what it was trained on: {words.listed(learned, NAMED)}."
+        )
     if missed:
         told = [f"{head}{_as_length(table, head)}" for head in missed]
         sentences.append(f"Tested and not shown: {words.listed(told, NAMED)}.")

@@ -90,6 +90,8 @@ def test_the_crossover_says_what_its_interval_allows(low, high, says):
     text = words.crossover(crossed)
     assert text.startswith("Asked which dialogue people found less harmful, no head agrees with ")
     assert "harmless (0.650);" in text and says in text
+    both = words.crossover(pd.concat([crossed, crossed]))
+    assert both.count("asked the other question, it goes") == 2
     owed = words.crossover(crossed.assign(length="as the longer response"))
     assert "harmless (0.650, as the longer response);" in owed
     assert "No head" in words.crossover(crossed.head(0))

@@ -276,7 +276,7 @@ def test_a_head_that_learned_the_measure_which_pairs_must_move_is_marked(keep):
     cells = summary.matrix(left)
     assert cells["trained"].tolist() == [True, False]
     rows = summary.uses(cells, summary.scorecard(left))
-    learned = "Only where it was trained: a."
+    learned = "Of these only on what it was trained on: a."
     assert learned not in card_findings.uses(rows)
     assert learned in card_findings.uses(rows[rows["trained"]])
 
