@@ -12,6 +12,7 @@ import re
 from typing import Any
 from urllib.parse import urlencode
 
+from lib import paths
 from lib.book import releases
 from lib.errors import PageError
 
@@ -23,11 +24,15 @@ OF_A_CLAIM = re.compile(r'<a href="[^"]*" data-dispute="([^"]*)">')
 def address() -> str:
     """The repository's address, without a slash at its end; empty where none is named.
 
+    A book that has no ``CITATION.cff`` names none.
+
     Raises
     ------
     PageError
         When it is named and isn't an https address.
     """
+    if not (paths.ROOT / releases.CITATION).exists():
+        return ""
     named = str(releases.citation().get("repository-code") or "").rstrip("/")
     if named and not re.fullmatch(r"https://[^\s\"'<>]+", named):
         needed = f"repository-code in {releases.CITATION} as an https address"

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from lib import paths
 from lib.book import releases, repository
 from lib.errors import PageError
 from lib.markup import Html
@@ -58,6 +59,11 @@ def test_each_claim_leads_to_the_form_with_its_key():
     assert f'<a href="{form}&amp;title=Dispute%3A+hh-stars&amp;key=hh-stars" data-' in made
     assert f'<p class="dispute-where"><a href="{form}">Open the form</a>' in made
     assert "names no repository" not in made and "<pre># Dispute" in made
+
+
+def test_a_book_without_a_citation_names_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    assert repository.address() == ""
 
 
 @pytest.mark.parametrize("address", ["http://a.b", "javascript:x", 'https://a"b', "git@a:b"])
