@@ -55,7 +55,7 @@ import numpy as np
 import xarray as xr
 
 from lib import run as runs
-from lib.errors import StoreError
+from lib.errors import StoreError, unknown
 
 CONSTANT = "constant"
 EVERYTHING = "everything"
@@ -184,6 +184,21 @@ def prompts(effects: xr.Dataset) -> np.ndarray:
 def patched(effects: xr.Dataset, name: str) -> np.ndarray:
     """``gaps`` of the patched comparisons alone, in their order."""
     return gaps(effects, name)[effects["comparison_of_patched"].values]
+
+
+def pick(effects: xr.Dataset, **labels: str) -> xr.Dataset:
+    """Effects of one layer, head or way alone: ``pick(effects, node="mlp 3", head="refusal")``.
+
+    Raises
+    ------
+    ParameterError
+        For a label that isn't there, with those that are and the nearest of them.
+    """
+    for dim, label in labels.items():
+        known = effects[dim].values.tolist()
+        if label not in known:
+            raise unknown(f"{dim} of {effects.attrs['model']}", label, known)
+    return effects.sel(labels)
 
 
 def heads(effects: xr.Dataset) -> Sequence[str]:

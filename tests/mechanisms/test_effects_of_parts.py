@@ -7,12 +7,13 @@ import os
 
 import numpy as np
 import pytest
+import torch
 
 from lib import effects as schema
 from lib.__main__ import main
 from lib.data.items import Builder
 from lib.effects import CONSTANT, EVERYTHING, FINAL, PUBLISHED, check, gaps
-from lib.errors import DataError, ModelError, StoreError
+from lib.errors import DataError, ModelError, ParameterError, StoreError
 from lib.mechanisms import patching
 from lib.mechanisms.disk import NAMES, load_effects, save_effects
 from lib.mechanisms.effects import effects
@@ -77,8 +78,6 @@ def test_with_the_gate_recomputed_only_the_final_score_differs(computed):
 def test_a_direct_effect_is_what_the_final_norm_makes_of_the_changed_stream(gated, pairs, computed):
     # By hooks on whole runs: what enters the final norm, less the better text's MLP write and
     # plus the worse one's, through the model's own norm and heads.
-    import torch
-
     described = anatomies.describe(gated.backbone)
     prompt, better, worse = TEXTS[0]
     kept = {}
@@ -204,6 +203,26 @@ def test_what_has_no_effects_is_refused(gated, pairs, tiny_model, tmp_path):
             effects(gated, pairs, store=tmp_path, **options)
 
 
+def test_memory_that_runs_out_loses_nothing_that_was_done(gated, pairs, tmp_path, monkeypatch):
+    patched, short = patching.Runner.patched, []
+
+    def tight(self, ids, prefix, some, *rest):
+        if len(some) > 2 or (short and len(list((tmp_path / "s").glob("0*"))) == 1):
+            raise torch.OutOfMemoryError("made up")
+        return patched(self, ids, prefix, some, *rest)
+
+    monkeypatch.setattr(patching.Runner, "patched", tight)
+    short.append("from the second comparison on there is no room for a single row")
+    with pytest.raises(ModelError, match="one patched row.*leave long items out"):
+        patching.patch(gated, pairs, store=tmp_path / "s")
+    assert len(list((tmp_path / "s").glob("0*"))) == 1
+    short.clear()  # later there is room for two
+    found = patching.patch(gated, pairs, store=tmp_path / "s")
+    monkeypatch.undo()
+    right = patching.patch(gated, pairs)["effect"].values
+    assert found["effect"].values == pytest.approx(right, abs=1e-4)
+
+
 def test_one_prompt_alone_is_not_resampled(gated, pairs, tmp_path):
     found = effects(gated, pairs, traced=1, store=tmp_path)
     assert found.sizes["patched"] == 1 and "resample, response" not in found["way"].values
@@ -234,6 +253,14 @@ def test_gaps_by_hand():
     assert found[:, 1, 0].tolist() == [2, -10] and found.shape == (2, 4, 1)
     with pytest.raises(StoreError, match="a variable of responses"):
         gaps(make_effects(part), "effect")
+
+
+def test_a_layer_or_a_head_that_is_not_there_is_named():
+    world = effects_world(pairs=3, layers=2, carrier="mlp 2", decoy=("attention 1", "mlp 1"))
+    assert schema.pick(world, node="mlp 2", head="head_0")["effect"].dims == ("way", "patched")
+    for labels in ({"node": "mlp 3"}, {"head": "head_7"}, {"component": "mlp"}, {"way": "noise"}):
+        with pytest.raises(ParameterError, match="Known: "):
+            schema.pick(world, **labels)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +316,38 @@ def test_the_command_says_what_would_have_to_be_described(on_disk, tmp_path, cap
     said = capsys.readouterr().err
     assert "found llama" in said and "which norm ends it" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_pairs_that_share_no_prompt_are_told(on_disk, tmp_path, capsys):
+    def turns(prompt, response):
+        roles = ("user", prompt), ("assistant", response)
+        return [{"role": role, "content": content} for role, content in roles]
+
+    rows = [
+        {"chosen": turns(f"one {n}?", "yes"), "rejected": turns(f"another {n}?", "no")}
+        for n in range(3)
+    ]
+    (tmp_path / "apart.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ["explain", on_disk[0], f"file:{tmp_path / 'apart.jsonl'}", "--device", "cpu"]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 1
+    assert (
+        "DataError" in (said := capsys.readouterr().err) and "part before their last turn" in said
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_effects_that_are_there_stay_when_new_ones_fail(on_disk, tmp_path, monkeypatch):
+    model, dataset = on_disk
+    folder = save_effects(effects_world(pairs=3), tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def none(*_, **__):
+        raise torch.OutOfMemoryError("made up")
+
+    monkeypatch.setattr(patching.Runner, "patched", none)
+    words = ["explain", model, dataset, "--out", str(folder), "--device", "cpu"]
+    assert main([*words, "--store", str(tmp_path / "store")]) == 1
+    assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_the_estimate_counts_what_patching_computes(gated, pairs):
