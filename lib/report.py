@@ -79,12 +79,15 @@ class Page:
 
     @cached_property
     def effects(self) -> xr.Dataset:
-        """Effects (``lib.effects``): from the folder that ``effects`` names, or computed now."""
+        """Effects (``lib.effects``): from the folder that ``effects`` names, or computed now, with
+        as many comparisons patched as the page declares.
+        """
         if self.parameters.get("effects"):
             return self._matching(self.parameters["effects"], ("model", "dataset"), load_effects)
         from lib.mechanisms.effects import effects  # imports torch
 
-        return effects(self.model, self.texts, seed=self.parameters.get("seed", 0))
+        sizes = {name: self.parameters.get(name, 0) for name in ("seed", "patched")}
+        return effects(self.model, self.texts, **sizes)
 
     @cached_property
     def model(self):

@@ -67,6 +67,11 @@ def explains(notebook: str) -> bool:
     return "effects" in pages.declared(notebook)
 
 
+def patches(notebook: str) -> bool:
+    """Does a notebook read what patching comparisons does to their margins?"""
+    return explains(notebook) and "patched" in pages.declared(notebook)
+
+
 def of_model(model) -> Shape:
     """The shape of a loaded model."""
     from lib.mechanisms.effects import explainable

@@ -17,13 +17,16 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lib import declared, hub, paths
 from lib.book import applies, plan
 from lib.errors import DataError, ParameterError
-from lib.extraction.estimate import Estimate, announce, estimate
+from lib.extraction.estimate import Estimate, announce, duration, estimate
+
+PATIENCE = 20 * 60.0  # seconds that patches may take without being asked for
 
 
 def audit(
@@ -54,7 +57,7 @@ def audit(
     dtype, device, date
         Of the model, as for ``load_model``; empty for float32 on a GPU where there is one.
     yes
-        Start even if it takes hours.
+        Start even if it takes hours, and make the pages that need patches however long they take.
     cores
         To build with.
 
@@ -81,12 +84,27 @@ def audit(
     found = [located(dataset, source) for dataset in dict.fromkeys(datasets)]
     plan.check({"model": name, "datasets": [{**dataset, **options} for dataset in found]})
     committed = {run.dataset for run in plan.read().runs if run.model == name and run.committed}
-    shape, estimates, plain = _tried(model, found, options, committed)
-    announce(estimates, yes)
+    shape, estimates, patches, plain = _tried(model, found, options, committed)
+    left_out = _too_long(patches) if not yes else []
+    announce(estimates if left_out else [*estimates, *patches], yes)
     for what, why in plain.items():
         print(f"No pages on what makes the rewards, for {what}: {why}", file=sys.stderr)
-    plan.add(entry(name, found, shape, options, plain))
+    plan.add(entry(name, found, shape, options, plain, left_out))
     return build(cores)
+
+
+def _too_long(patches: Sequence[Estimate]) -> list[str]:
+    """Pages that are left out, and said to be, since what they need takes too long."""
+    seconds = sum(each.seconds for each in patches)
+    if seconds <= PATIENCE:
+        return []
+    names = [name for name in declared.audited(declared.EACH) if applies.patches(name)]
+    print(
+        f"No page {', '.join(names)}: patches would take about {duration(seconds)} on this "
+        "machine. Ask for them with --yes (make audit: YES=1), or use a GPU (device).",
+        file=sys.stderr,
+    )
+    return names
 
 
 def model_name(model: str) -> str:
@@ -127,13 +145,14 @@ def entry(
     shape: applies.Shape,
     options: dict[str, Any],
     plain: Container[str] = (),
+    left_out: Container[str] = (),
 ) -> dict[str, Any]:
-    """The entry of ``audits`` for a model: every page that suits its shape.
+    """The entry of ``audits`` for a model: every page that suits its shape and isn't left out.
 
     Datasets are as ``located`` returns them; each gets the options of loading and extraction,
     and those that aren't ``plain`` the pages that read effects.
     """
-    there = set(plan.notebooks())
+    there = {name for name in plan.notebooks() if name not in left_out}
 
     def suited(names):
         return [name for name in names if name in there and applies.suits(name, shape)]
@@ -158,9 +177,9 @@ def entry(
 
 def _tried(
     model: str, datasets: Sequence[dict[str, str]], options: dict[str, Any], committed: set[str]
-) -> tuple[applies.Shape, list[Estimate], dict[str, str]]:
-    """Load everything once: the model's shape, how long each dataset takes, and why some, or
-    the model, can't have their effects computed.
+) -> tuple[applies.Shape, list[Estimate], list[Estimate], dict[str, str]]:
+    """Load everything once: the model's shape, how long each dataset takes and how long its
+    patches, and why some, or the model, can't have their effects computed.
 
     A committed run isn't extracted; its data is loaded only where there is a source of it.
     """
@@ -176,30 +195,41 @@ def _tried(
     ahead = [items for name, items in loaded.items() if name not in committed]
     ahead = [items for items in ahead if not is_stored(known, items)]
     shape, estimates = applies.of_model(known), [estimate(known, items) for items in ahead]
+    patches: list[Estimate] = []
     plain = {model_name(model): shape.unexplained} if shape.unexplained else {}
-    if not plain and any(map(applies.explains, declared.audited(declared.EACH))):
+    each_dataset = declared.audited(declared.EACH)
+    if not plain and any(map(applies.explains, each_dataset)):
         done = {run.dataset: run for run in plan.read().runs if run.model == model_name(model)}
         for each in datasets:
             name, run = each["name"], done.get(each["name"])
             if run and (paths.ROOT / run.effects / "effects.json").is_file():
                 continue
             try:
-                estimates.append(_explaining(known, name, loaded, options))
+                traced, patched = _explaining(known, name, loaded, options)
             except DataError as error:
                 plain[name] = str(error)
+                continue
+            estimates.append(traced)
+            if any(map(applies.patches, each_dataset)):
+                patches.append(patched)
     del known
     gc.collect()
-    return shape, estimates, plain
+    return shape, estimates, patches, plain
 
 
-def _explaining(model, name: str, loaded: dict, options: dict[str, Any]) -> Estimate:
-    """How long effects take on a dataset, whose text may have been loaded."""
+def _explaining(
+    model, name: str, loaded: dict, options: dict[str, Any]
+) -> tuple[Estimate, Estimate]:
+    """How long effects take on a dataset, whose text may have been loaded: traces, patches."""
     from lib.mechanisms.estimate import estimate as explaining
 
     if name not in loaded and not name.startswith("stimuli/"):
         raise DataError(f"the texts of {name}", "its committed run alone", "Name their source.")
     items = loaded[name] if name in loaded else _loaded({"name": name}, options)
-    return explaining(model, items, seed=options.get("seed", 0))
+    seed = options.get("seed", 0)
+    traced, both = (explaining(model, items, seed=seed, **some) for some in ({"patched": 0}, {}))
+    patched = replace(both, dataset=f"Patches on {name}", tokens=both.tokens - traced.tokens)
+    return replace(traced, rate=both.rate), patched
 
 
 def _loaded(dataset: dict[str, str], options: dict[str, Any]):

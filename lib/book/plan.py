@@ -30,7 +30,8 @@ its only one; without any it uses its defaults. ``datasets: all`` names every da
 audit.
 
 A notebook that declares ``effects`` gets those of its dataset: the committed ones, or such as
-the build computes from the same options.
+the build computes from the same options, with comparisons patched where a notebook of that
+dataset declares ``patched``.
 
 A notebook that declares ``results`` reads what other pages wrote, and is executed after
 them: after the pages of its model when it declares ``model``, after those of all models
@@ -155,6 +156,11 @@ class PagePlan:
     def explains(self) -> bool:
         """Does it read the effects of its run?"""
         return "effects" in pages.declared(self.notebook) and len(self.runs) == 1
+
+    @property
+    def patches(self) -> bool:
+        """Does it need some of its run's comparisons patched?"""
+        return self.explains and "patched" in pages.declared(self.notebook)
 
     @property
     def about(self) -> str:

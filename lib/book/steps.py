@@ -140,8 +140,9 @@ def steps(plan: plans.Plan | None = None) -> dict[str, Step]:
     versions = _versions()
     found = [step for run in runs for step in _of_run(run, extracting, versions)]
     explained = {run.effects: run for page in plan.pages if page.explains for run in page.runs}
+    patched = {run.effects for page in plan.pages if page.patches for run in page.runs}
     computed = (run for run in explained.values() if not run.explained)
-    found += [_of_effects(run, explaining, versions) for run in computed]
+    found += [_of_effects(run, run.effects in patched, explaining, versions) for run in computed]
     found += [_of_page(page, library, versions, plan.page_minutes) for page in plan.pages]
     found.append(_of_site(plan, library))
     named = {step.name: step for step in found}
@@ -186,9 +187,10 @@ def _extract(options: Mapping[str, Any], out: str = "", **target) -> Iterable[st
 
 
 def _of_effects(
-    run: plans.RunPlan, explaining: tuple[str, ...], versions: Mapping[str, str]
+    run: plans.RunPlan, patched: bool, explaining: tuple[str, ...], versions: Mapping[str, str]
 ) -> Step:
     options = {"model": run.model, "dataset": run.dataset, **run.options}
+    options |= {} if patched else {"patched": 0}
     words = {"options": options, "versions": versions}
 
     def work() -> Iterable[str]:

@@ -14,7 +14,7 @@ def explain(
     *,
     out: str,
     traced: int = 0,
-    patched: int = 0,
+    patched: int | None = None,
     attention_heads: bool = False,
     store: str | None = None,
     device: str = "",
@@ -25,8 +25,8 @@ def explain(
 ) -> None:
     """Compute effects (``lib.effects``) and keep them in the folder ``out``.
 
-    Parameters are the flags of the command; 0 of traced or patched is the default number.
-    ``loading`` goes to ``load_items``.
+    Parameters are the flags of the command; traced of 0 and patched of ``None`` are the default
+    numbers. ``loading`` goes to ``load_items``.
 
     Raises
     ------
@@ -43,8 +43,8 @@ def explain(
     from lib.models import load_model
 
     disk.check_target(out)
-    asked = {"traced": traced, "patched": patched}
-    sizes = {"traced": traced or TRACED, "patched": patched or PATCHED}
+    asked = {"traced": traced or "", "patched": "" if patched is None else str(patched)}
+    sizes = {"traced": traced or TRACED, "patched": PATCHED if patched is None else patched}
     sizes["seed"] = seed = loading.get("seed", 0)
     with hub.under_way(f"Reading {dataset}"):
         items = load_items(dataset, **loading)

@@ -27,7 +27,7 @@ from lib.models.anatomy import describe
 from lib.run import TRAINED, align, texts
 
 TRACED = 100  # prompts
-PATCHED = 48  # comparisons, one a prompt
+PATCHED = 48  # comparisons, one a prompt, where any are
 GATE = "gate"  # where the final score's name comes from
 
 
@@ -52,6 +52,7 @@ def effects(
         What ``load_items`` returned. Those whose prompt trained a head are left out and counted.
     traced, patched
         How many items, and of how many comparisons, each of another prompt, ``seed`` draws.
+        With none patched, what patches say is there with no rows.
     attention_heads
         Also tell each layer's attention heads apart.
     store
@@ -76,7 +77,7 @@ def effects(
     """
     began = time.monotonic()
     explainable(model)
-    if traced < 1 or patched < 1:
+    if traced < 1 or patched < 0:
         raise DataError("items and comparisons to explain", f"{traced}, {patched}", "Ask for some.")
     items = drawn(model, items, traced, seed)
     place = Path(store) if store else paths.cache() / "patches"
@@ -146,8 +147,44 @@ def _chosen(found: xr.Dataset, patched: int, seed: int) -> np.ndarray:
 
 def _with_patches(found, model, items, seed, place, on_comparison, began) -> xr.Dataset:
     names = [*found["head"].values]
-    several = len(set(items.comparisons["item"])) > 1
+    several = len(set(items.comparisons["item"])) != 1  # none has every way, with no rows
     ways = [way for way in all_ways(model.gated) if several or way.mode != "resample"]
+    if len(items.comparisons):
+        found, effect = _patched(found, model, items, ways, seed, place, on_comparison)
+    else:
+        found, effect = _unpatched(found, ways)
+    sources = [*(head.source for head in model.heads), *[GATE] * model.gated]
+    concepts = [*(head.concept for head in model.heads), *[""] * model.gated]
+    found = found.assign(
+        effect=(
+            ("way", "patched", "node", "head"),
+            np.stack([effect[way.name] for way in ways]),
+        ),
+        head_source=("head", texts(sources)),
+        head_concept=("head", texts(concepts)),
+        **{
+            name: ("way", texts(getattr(way, name) for way in ways))
+            for name in ("mode", "alignment", "positions", "sides", "gate")
+        },
+    ).assign_coords(
+        head=texts(names),
+        component=texts(found["component"].values),
+        node=texts([*found["component"].values[1:-1], EVERYTHING]),
+        way=texts(way.name for way in ways),
+    )
+    found.attrs |= {
+        "seed": seed,
+        "command": "",
+        "seconds": round(time.monotonic() - began, 1),
+        "everything_within": _everything(found),
+    }
+    return found
+
+
+def _patched(
+    found, model, items, ways: Sequence[Way], seed: int, place: Path, on_comparison
+) -> tuple[xr.Dataset, dict[str, np.ndarray]]:
+    """Margins and direct effects of patched comparisons, and what each way does to them."""
     effect: dict[str, np.ndarray] = {}
     groups: dict[tuple, list[Way]] = {}
     for way in ways:
@@ -170,40 +207,28 @@ def _with_patches(found, model, items, seed, place, on_comparison, began) -> xr.
         if not number:
             first = made
         for way in same:
-            columns = list(names)
+            columns = [*found["head"].values]
             if way.gate == "recomputed":
                 columns[-1] = GATE_AGAIN
             effect[way.name] = made["effect"].sel(mode=way.mode, head=columns).values
     _same_order(first, found)
-    dims = ("patched", "head")
-    sources = [*(head.source for head in model.heads), *[GATE] * model.gated]
-    concepts = [*(head.concept for head in model.heads), *[""] * model.gated]
+    assert first["node"].values.tolist() == [*found["component"].values[1:-1], EVERYTHING]
     found = found.assign(
-        margin=(dims, first["margin"].values),
+        margin=(("patched", "head"), first["margin"].values),
         direct=(("patched", "component", "head"), first["direct"].values),
-        effect=(
-            ("way", "patched", "node", "head"),
-            np.stack([effect[way.name] for way in ways]),
-        ),
-        head_source=("head", texts(sources)),
-        head_concept=("head", texts(concepts)),
-        **{
-            name: ("way", texts(getattr(way, name) for way in ways))
-            for name in ("mode", "alignment", "positions", "sides", "gate")
-        },
-    ).assign_coords(
-        head=texts(names),
-        component=texts(found["component"].values),
-        node=texts(first["node"].values),
-        way=texts(way.name for way in ways),
     )
-    found.attrs |= {
-        "seed": seed,
-        "command": "",
-        "seconds": round(time.monotonic() - began, 1),
-        "everything_within": _everything(found),
-    }
-    return found
+    return found, effect
+
+
+def _unpatched(found: xr.Dataset, ways: Sequence[Way]) -> tuple[xr.Dataset, dict[str, np.ndarray]]:
+    """The same of no comparison."""
+    components, heads = found.sizes["component"], found.sizes["head"]
+    none = np.zeros((0, components, heads), np.float32)
+    found = found.assign(
+        margin=(("patched", "head"), none[:, 0]), direct=(("patched", "component", "head"), none)
+    )
+    nodes = none[:, 1:]  # without embedding and constant, with everything
+    return found, {way.name: nodes for way in ways}
 
 
 def _same_order(patches: xr.Dataset, found: xr.Dataset) -> None:
@@ -218,6 +243,8 @@ def _everything(found: xr.Dataset) -> float:
     paired = found["mode"].isin(PAIRED) & (found["alignment"] == "both ends")
     left = found["effect"].sel(way=paired, node=EVERYTHING).values + found["margin"].values
     margin = found["margin"].values
+    if not margin.size:
+        return 0.0
     scale = np.maximum(np.abs(margin), margin.std(axis=0))
     return float((np.abs(left) / np.maximum(scale, np.finfo(np.float32).tiny)).max(initial=0.0))
 

@@ -161,6 +161,28 @@ def test_a_committed_run_gets_pages_without_its_data_and_isnt_made_in_another_wa
         audit.audit("smol-armo", ["xstest"], limit=5)
 
 
+def test_patches_that_take_long_are_left_out_unless_asked_for(tried, monkeypatch, capsys):
+    monkeypatch.setattr(audit.applies, "explains", lambda name: name in ("data", "validity"))
+    monkeypatch.setattr(audit.applies, "patches", lambda name: name == "validity")
+    brief, slow = guess(tokens=100), guess(tokens=36_000)
+
+    def pages(taking, **options):
+        monkeypatch.setattr(audit, "_explaining", lambda *_: (brief, taking))
+        audit.audit("smol-armo", ["stimuli/probes"], limit=2, **options)
+        (found,) = plan.load(plan.local_audit())["audits"]
+        plan.local_audit().unlink()
+        return set(found["datasets"][0]["pages"])
+
+    assert {"data", "validity"} <= pages(brief)
+    assert "No page" not in capsys.readouterr().err
+    assert "data" in pages(slow) and "validity" not in pages(slow)
+    said = capsys.readouterr().err
+    assert "No page validity: patches would take about 60 min" in said and "YES=1" in said
+    assert "Scoring will take" not in said
+    assert {"data", "validity"} <= pages(slow, yes=True)
+    assert "Scoring will take about 60 min" in capsys.readouterr().err
+
+
 def test_what_has_no_effects_is_told_and_its_other_pages_stand(tried, monkeypatch, capsys):
     monkeypatch.setattr(audit.applies, "explains", lambda name: name == "validity")
     audit.audit("smol-armo", ["stimuli/probes"], limit=2)

@@ -652,17 +652,19 @@ model: str = "smol-armo"  # A model
 dataset: str = "stimuli/controlled"  # A dataset
 effects: str = ""  # Folder of effects computed before; empty: compute now
 """
+PATCHES = f"{READS}patched: int = 48  # Comparisons to patch\n"
 
 
 @pytest.fixture
 def explaining(tmp_path, monkeypatch):
-    """A checkout of notebooks of which ``why`` alone reads effects."""
+    """A checkout of notebooks of which ``why`` alone reads effects, and ``how`` patches too."""
     root = tmp_path / "checkout"
     shutil.copytree(paths.NOTEBOOKS, root / "notebooks")
-    page = nbformat.v4.new_notebook()
-    tagged = {"tags": ["parameters"]}
-    page.cells = [nbformat.v4.new_code_cell(READS, metadata=tagged)]
-    nbformat.write(page, root / "notebooks" / "why.ipynb")
+    for name, declares in (("why", READS), ("how", PATCHES)):
+        page = nbformat.v4.new_notebook()
+        tagged = {"tags": ["parameters"]}
+        page.cells = [nbformat.v4.new_code_cell(declares, metadata=tagged)]
+        nbformat.write(page, root / "notebooks" / f"{name}.ipynb")
     monkeypatch.setattr(paths, "ROOT", root)
     monkeypatch.setattr(paths, "NOTEBOOKS", root / "notebooks")
     return root
@@ -682,6 +684,16 @@ def test_a_page_that_reads_effects_waits_for_them(explaining, tmp_path):
     assert not any("charts" in path or "analyses" in path for path in given)
 
 
+def test_comparisons_are_patched_only_where_a_page_reads_that(explaining, tmp_path):
+    def options(*names):
+        datasets = [{"name": "stimuli/controlled", "pages": list(names)}]
+        graph = steps.steps(plan.read(audit(tmp_path, datasets=datasets)))
+        return graph["effects/smol-armo/stimuli/controlled"].words()["options"]
+
+    assert options("why")["patched"] == 0
+    assert "patched" not in options("why", "how")
+
+
 def test_nothing_is_computed_for_committed_effects_or_pages_that_read_none(explaining, tmp_path):
     dataset = {"name": "stimuli/controlled", "effects": "committed", "pages": ["why"]}
     with pytest.raises(ParameterError, match="python -m lib explain smol-armo stimuli/contr"):
@@ -699,7 +711,8 @@ def test_nothing_is_computed_for_committed_effects_or_pages_that_read_none(expla
 
 def test_a_model_whose_parts_cannot_be_told_gets_none_of_those_pages(explaining, monkeypatch):
     analysis = declared.Analysis("lib.analyses.why", 1, audited=declared.EACH)
-    known = {"why": analysis, **declared.every()}
+    others = {n: each for n, each in declared.every().items() if not applies.explains(n)}
+    known = {"why": analysis, **others}
     monkeypatch.setattr(declared, "every", lambda: known)
     can, cannot = applies.Shape(1, 0, False), applies.Shape(1, 0, False, "what it lacks")
     assert applies.suits("why", can) and applies.missing("why", cannot) == "what it lacks"

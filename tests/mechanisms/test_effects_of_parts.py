@@ -68,6 +68,18 @@ def test_margins_are_those_of_the_chosen_comparisons(computed):
     assert computed["head_source"].values[-1] == "gate"
 
 
+def test_with_none_patched_all_that_is_traced_is_the_same(gated, pairs, computed, tmp_path):
+    found = check(effects(gated, pairs, patched=0, store=tmp_path / "store"))
+    assert found.sizes["patched"] == 0 and found.attrs["everything_within"] == 0
+    for name in ("part", "part_raw", "lens", "lens_raw", "score", "better", "worse"):
+        assert found[name].equals(computed[name])
+    for name in ("node", "way", "head", "component", "mode", "gate", "head_source"):
+        assert found[name].values.tolist() == computed[name].values.tolist()
+    save_effects(found, tmp_path / "effects")
+    again = load_effects(tmp_path / "effects")
+    assert again["effect"].shape == found["effect"].shape and again["margin"].shape == (0, 4)
+
+
 def test_with_the_gate_recomputed_only_the_final_score_differs(computed):
     held = computed["effect"].sel(way=PUBLISHED)
     again = computed["effect"].sel(way=f"{PUBLISHED}, gate recomputed")
@@ -198,7 +210,7 @@ def test_what_has_no_effects_is_refused(gated, pairs, tiny_model, tmp_path):
         alone.add(f"item {n}", prompt, [better], [])
     with pytest.raises(DataError, match="two responses to one prompt"):
         effects(gated, alone.build(), store=tmp_path)
-    for options in ({"traced": 0}, {"patched": 0}):
+    for options in ({"traced": 0}, {"patched": -1}):
         with pytest.raises(DataError, match="Ask for some"):
             effects(gated, pairs, store=tmp_path, **options)
 
@@ -307,6 +319,14 @@ def test_the_command_keeps_effects_and_how_they_were_made(on_disk, tmp_path, cap
     assert "--patched 2 --device cpu --attention-heads" in found.attrs["command"]
     assert "attention_part" in found
     assert str(tmp_path) not in found.attrs["command"]
+
+
+def test_none_patched_has_to_be_asked_for(on_disk, tmp_path, capsys):
+    model, dataset = on_disk
+    words = ["explain", model, dataset, "--out", str(tmp_path / "out"), "--patched", "0"]
+    assert main([*words, "--store", str(tmp_path / "store"), "--device", "cpu"]) == 0
+    assert "3 items traced, 0 comparisons patched" in capsys.readouterr().out
+    assert "--patched 0" in load_effects(tmp_path / "out").attrs["command"]
 
 
 def test_the_command_says_what_would_have_to_be_described(on_disk, tmp_path, capsys, monkeypatch):
