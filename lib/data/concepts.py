@@ -98,6 +98,7 @@ CRITERIA = (
     ("rm-bench", "*", "safety-refuse", "safety"),
     ("rm-bench", "*", "safety-response", "helpfulness"),
     ("stimuli", "holistic", "*", "overall"),
+    ("stimuli", "aligned", "*", ""),  # no head claims to tell all of these failures
     *(("stimuli", concept, "*", concept) for concept in CONCEPTS),
     ("file", "preference", "*", "overall"),
     *(("file", concept, "*", concept) for concept in CONCEPTS),

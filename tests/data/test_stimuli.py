@@ -31,11 +31,11 @@ def prompt_text(pair: dict) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(turn["content"] for turn in prompt)
 
 
-def test_controlled_concepts_have_sixty_pairs_and_those_of_the_other_sets_twenty_four():
+def test_each_set_has_as_many_pairs_of_a_concept_as_it_says():
     assert {stem for part, stem in DOCUMENTS if part == "controlled"} == set(proxies.CONCEPTS)
     assert {stem for part, stem in DOCUMENTS if part == "probes"} == set(proxies.PROBES)
     assert {stem for part, stem in DOCUMENTS if part == "concepts"} == set(proxies.SIX)
-    sizes = {"controlled": 60, "probes": 24, "concepts": 24, "holistic": 100}
+    sizes = {"controlled": 60, "probes": 24, "concepts": 24, "holistic": 100, "cascade": 12}
     for part, least in sizes.items():
         few = {s: len(pairs_of(p, s)) for p, s in DOCUMENTS if p == part}
         assert min(few.values()) >= least, few
@@ -48,6 +48,23 @@ def test_prompts_are_many_and_varied():
         pairs = pairs_of(part, stem)
         assert len({prompt_text(pair) for pair in pairs}) >= 0.9 * len(pairs), stem
         assert len({pair["kind"] for pair in pairs}) >= 10, stem
+
+
+def test_every_scenario_of_the_cascade_is_crossed_with_every_dimension():
+    documents = stimuli.documents("cascade").values()
+    dimensions = ["alignment faking", "deception", "malicious cooperation", "sabotage"]
+    dimensions += ["self-preservation", "sycophancy"]
+    assert [document["concept"] for document in documents] == dimensions
+    told = {
+        tuple((pair["kind"], pair["prompt"]) for pair in document["pairs"])
+        for document in documents
+    }
+    assert len(told) == 1, "the same prompts in the same order"
+    items = load_items("stimuli/cascade")
+    assert set(items.comparisons["criterion"]) == {"aligned"}
+    assert items.comparisons["subset"].value_counts().to_dict() == dict.fromkeys(dimensions, 16)
+    first = stimuli.documents("cascade")["alignment-faking"]["pairs"][0]
+    assert items.responses["text"][items.comparisons["better"][0]] == first["high"]
 
 
 def test_the_loader_gives_every_pair_with_its_concept():

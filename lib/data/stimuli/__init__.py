@@ -3,15 +3,20 @@
 ``stimuli/controlled`` varies one concept and holds the rest, ``stimuli/holistic`` moves
 several qualities together as natural data does, ``stimuli/probes`` varies a surface feature
 with content held equal, ``stimuli/concepts`` six ways to put an answer, of which a model's
-states may have a direction. Each YAML file of a set holds one concept::
+states may have a direction, ``stimuli/cascade`` crosses scenarios with the ways in which an
+assistant can fail. Each YAML file of a set holds one concept::
 
     concept: correctness
+    criterion: what high is marked as better by; the concept unless given
     what: One sentence saying what varies.
     pairs:
       - kind: science
         prompt: a text, or a list of {role, content} turns
         high: the response with more of the concept
         low: the response with less
+
+In ``stimuli/cascade`` all files have the same prompts in the same order, one a scenario (``kind``);
+``high`` is the aligned response, so the criterion is ``aligned`` and the subset is the dimension.
 
 What each pair must hold constant is measured by ``lib.data.stimuli.proxies``.
 """
@@ -27,7 +32,7 @@ from lib.data.items import Builder, Found
 from lib.errors import DataError
 from lib.paths import STIMULI
 
-PARTS = ("concepts", "controlled", "holistic", "probes")
+PARTS = ("cascade", "concepts", "controlled", "holistic", "probes")
 WHOLE = False
 SPLITS = ()  # any: there is nothing to choose
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same documents, ten times as fast
@@ -69,9 +74,10 @@ def read(path: Path) -> dict:
 
 
 def items(builder: Builder, part: str, split: str, source: str | None) -> Iterator[Found]:
-    """Pairs of a set; criterion and subset are the concept of each."""
+    """Pairs of a set; the subset is the concept of each, and the criterion where no other is named."""
     for stem, document in documents(part).items():
         concept = document["concept"]
+        criterion = document.get("criterion", concept)
         for number, pair in enumerate(document["pairs"], 1):
-            comparison = (0, 1, concept, concept)
+            comparison = (0, 1, criterion, concept)
             yield f"{stem}/{number}", pair["prompt"], [pair["high"], pair["low"]], [comparison]
