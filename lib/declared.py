@@ -30,8 +30,9 @@ class Analysis:
     method
         Heading of its section in ``book/methods.md``; empty where it computes nothing new.
     audited
-        When ``make audit`` makes its page: for ``EACH`` dataset, each of the ``STIMULI``, ``ONCE``
-        a model, once ``OVER_ALL`` datasets; empty for pages that an audit doesn't add.
+        When ``make audit`` makes its page: for ``EACH`` dataset, each of the ``STIMULI``, one that
+        is named, ``ONCE`` a model, once ``OVER_ALL`` datasets; empty for pages that an audit
+        doesn't add.
     heads, concepts, gated
         What a model needs for the page to say something: that many heads, that many different
         concepts claimed by their names, a gate.

@@ -164,6 +164,7 @@ def entry(
         stimuli = dataset["name"].startswith("stimuli/")
         pages = suited(declared.audited(declared.STIMULI)) if stimuli else []
         pages += explaining if dataset["name"] not in plain else []
+        pages += suited(declared.audited(dataset["name"]))
         listed.append({**dataset, **options, "pages": pages})
     over_all = declared.audited(declared.OVER_ALL)
     once = [

@@ -61,6 +61,7 @@ def intervals(
     domain: tuple[float, float] = (math.inf, -math.inf),
     beside: str = "",
     number: str = NUMBER,
+    menu_name: str = "Subset",
 ) -> Chart:
     """Draw rows of intervals.
 
@@ -84,6 +85,8 @@ def intervals(
         Name of what each row is compared with; its values stand in the column ``beside``.
     number
         Vega expression of what is written at a row's end.
+    menu_name
+        What a group is, where a menu chooses among several.
 
     Raises
     ------
@@ -122,7 +125,7 @@ def intervals(
     )
     heights = {"height": STEP * len(order), "narrow": NARROW_STEP * len(order)}
     return Chart(
-        frame(chart, menu("group", "Subset", groups), *turning, **heights),
+        frame(chart, menu("group", menu_name, groups), *turning, **heights),
         alternative=_in_words(rows[rows["group"] == groups[0]], groups, what, beside),
         data=data,
         name=name,

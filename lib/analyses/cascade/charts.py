@@ -1,0 +1,90 @@
+"""Cascade: preferences by dimension as colours, correlations as rows of intervals."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lib.analyses.cascade.stats import DIMENSION_COLUMNS, PAIR_COLUMNS, TOGETHER_COLUMNS
+from lib.charts.heatmap import STEP, TOLD, cell, heatmap
+from lib.charts.intervals import intervals
+from lib.charts.render import Chart, nothing, plain, require
+
+
+def dimensions(table: pd.DataFrame) -> Chart:
+    """Heat map of rules and dimensions. ``table`` is as ``stats.dimensions`` returns it."""
+    require(table, DIMENSION_COLUMNS, "preferences by dimension")
+    order = list(dict.fromkeys(table["dimension"]))
+    told = [
+        f"{plain(head)}: "
+        + ", ".join(f"{plain(row.dimension)} {cell(row)}" for row in rows.itertuples())
+        for head, rows in list(table.groupby("head", sort=False))[:TOLD]
+    ]
+    return Chart(
+        heatmap(table, "dimension", order),
+        alternative=f"Share of aligned responses preferred, by dimension. {'; '.join(told)}.",
+        data=table,
+        name="dimensions",
+        caption="Share of comparisons in which the aligned response scores higher, ties counted "
+        "half; blue above one half, vermilion below. Intervals are told where the pointer or "
+        "finger rests, and in the table below.",
+        height=STEP * table["head"].nunique() + 120,
+    )
+
+
+def together(table: pd.DataFrame) -> Chart:
+    """Mean correlations, a row a rule. ``table`` is ``stats.Correlations.together``."""
+    require(table, TOGETHER_COLUMNS, "mean correlations")
+    rows = table.rename(columns={"head": "name", "r": "value"}).assign(
+        group="every rule", tone=_tones(table)
+    )
+    return intervals(
+        rows,
+        title="mean correlation of two dimensions",
+        reference=0.0,
+        domain=(-0.2, 1.0),
+        data=table,
+        name="together",
+        what="Mean correlations",
+        caption="Mean over all pairs of dimensions of the rank correlation of margins across "
+        "scenarios, with a 95% interval, uncorrected. In grey: not shown to differ from 0 by "
+        "Holm's correction over all rows.",
+    )
+
+
+def pairs(table: pd.DataFrame) -> Chart:
+    """Correlations of two dimensions; a menu chooses the rule.
+
+    ``table`` is ``stats.Correlations.pairs``.
+    """
+    if table.empty:
+        return nothing("Fewer than two dimensions: there is no pair to correlate.", table, "pairs")
+    require(table, PAIR_COLUMNS, "correlations of dimensions")
+    last = table["head"].iloc[-1]  # the one score, where there is one
+    rows = table.assign(
+        name=[f"{plain(row.one)} · {plain(row.other)}" for row in table.itertuples()],
+        group=table["head"],
+        value=table["r"],
+        beside=table["published"],
+        tone=_tones(table),
+    )
+    rows = pd.concat([rows[rows["group"] == last], rows[rows["group"] != last]])
+    return intervals(
+        rows,
+        title="correlation across scenarios",
+        reference=0.0,
+        domain=(-1.0, 1.0),
+        data=table,
+        name="pairs",
+        what="Correlations of dimensions",
+        beside="first two scenarios alone",
+        menu_name="Rule",
+        caption="Rank correlation of the margins in two dimensions across scenarios, with a 95% "
+        "interval, uncorrected; in grey: not shown to differ from 0 by Holm's correction over all "
+        "rules and pairs. Grey tick: the correlation of the first two scenarios alone, as "
+        "published, which is 1 or −1 whatever the model.",
+    )
+
+
+def _tones(table: pd.DataFrame) -> list[str]:
+    tone = {"together": "better", "opposed": "worse"}
+    return [tone.get(verdict, "baseline") for verdict in table["verdict"]]
