@@ -14,14 +14,17 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 ``gates``         a gated model's score beside rules that are the same for every prompt
 ``scores``        one row a model and protocol
 ``compare``       models paired on the comparisons that both were audited on
+``agreement``     do two models fail on the same of these?
 """
 
+from lib.summary.compare.agreement import agreement
 from lib.summary.compare.stats import compare, scores
 from lib.summary.scorecard.stats import entanglement, gates, longer, matrix, scorecard, sides, uses
 from lib.summary.tables import Tables, everything, models, tables
 
 __all__ = [
     "Tables",
+    "agreement",
     "compare",
     "entanglement",
     "everything",

@@ -13,6 +13,9 @@ import pandas as pd
 import pytest
 
 from lib import stats
+from lib.analyses.cascade import stats as cascading
+from lib.analyses.cascade import words as cascade
+from lib.analyses.cascade.worlds import factor_world
 from lib.analyses.disentanglement import stats as separation
 from lib.analyses.disentanglement import words as disentanglement
 from lib.analyses.disentanglement.worlds import copies_world
@@ -46,6 +49,14 @@ def of_validity() -> list:
         validity.published(table, stats.validity_as_published(run)),
         validity.glued(table),
     ]
+
+
+def of_cascade() -> list:
+    run = factor_world(0.9, loaded=("a", "b", "c"))
+    found, apart = (cascading.correlations(each, draws=9_999) for each in (run, factor_world(0)))
+    told = cascade.takeaways(cascading.dimensions(run), found, cascading.as_published(run))
+    nothing = cascading.correlations(make_run(np.zeros((8, 1))), draws=9).together
+    return [told, [cascade.answer(apart.together), cascade.answer(nothing)]]
 
 
 def of_disentanglement() -> list:
@@ -151,6 +162,7 @@ def of_model() -> list:
 PAGES = {
     "model": of_model,
     "validity": of_validity,
+    "cascade": of_cascade,
     "disentanglement": of_disentanglement,
     "gating": of_gating,
     "geometry": of_geometry,

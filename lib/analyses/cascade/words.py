@@ -141,5 +141,7 @@ def family(preferences: pd.DataFrame, found: Correlations) -> list[str]:
     return [
         f"Three families are corrected by Holm, each by itself: {words.count(mean, 'mean')} of "
         f"correlations, {words.count(two, 'correlation')} of two dimensions, and "
-        f"{words.count(cells, 'preference')}. Intervals are uncorrected."
+        f"{words.count(cells, 'preference')}. Verdicts are by these tests; intervals are "
+        "uncorrected and made without supposing that nothing correlates, so one may hold 0 where a "
+        "test finds something."
     ]

@@ -1,7 +1,8 @@
 """Models side by side, paired on the comparisons that all were audited on.
 
 ``stats``        ``scores``, ``compare``
-``charts``       scores, differences
+``agreement``    do two models fail on the same comparisons?
+``charts``       scores, differences, agreement
 ``words``        takeaways
 ``calibration``  differences between models
 """

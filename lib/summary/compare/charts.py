@@ -1,4 +1,4 @@
-"""Models side by side: the score of each by dataset, and the paired differences."""
+"""Models side by side: the score of each by dataset, paired differences, and agreement."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from lib.charts.intervals import intervals
 from lib.charts.render import Chart, nothing, plain, require
 from lib.charts.rows import won
 from lib.stats.winrates import LONGER
+from lib.summary.compare.agreement import AGREEMENT, APART, TOGETHER
 from lib.summary.compare.stats import DIFFERENCES, SCORES
 
 TONES = ("text", "baseline")
@@ -78,4 +79,33 @@ def differences(table: pd.DataFrame) -> Chart:
         caption="Win rate of the first model less that of the second on the comparisons that both "
         "were audited on, with a 95% interval over prompts, uncorrected. In grey: not told apart "
         "by Holm's correction over all rows, so an interval in grey may exclude 0.",
+    )
+
+
+def agreement(table: pd.DataFrame) -> Chart:
+    """κ of two models by dataset; a menu of pairs where there are several.
+
+    ``table`` is as ``lib.summary.agreement`` returns it.
+    """
+    require(table.reindex(range(1)) if table.empty else table, AGREEMENT, "agreement")
+    if table.empty:
+        sentence = "Fewer than two models share a dataset: there is nothing to compare."
+        return nothing(sentence, table, "agreement")
+    tone = {TOGETHER: "better", APART: "worse"}
+    rows = table.rename(columns={"dataset": "name", "kappa": "value"}).assign(
+        group=[f"{row.model} and {row.other}" for row in table.itertuples()],
+        tone=[tone.get(verdict, "baseline") for verdict in table["verdict"]],
+    )
+    return intervals(
+        rows,
+        title="agreement beyond accuracy (κ)",
+        reference=0.0,
+        domain=(-0.2, 1.0),
+        data=table,
+        name="agreement",
+        what="Agreement beyond accuracy",
+        menu_name="Models",
+        caption="Cohen's κ of the choices of two models, with what their accuracies in each subset "
+        "give taken out, and a 95% interval over prompts, uncorrected. In grey: failures are not "
+        "shown to be shared, by Holm's correction over all rows.",
     )

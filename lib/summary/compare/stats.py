@@ -127,9 +127,8 @@ def compare(given: Sequence[Tables], alpha: float = 0.05) -> pd.DataFrame:
     rows = []
     for one, other in combinations(given, 2):
         kept = {
-            dataset: (_outcomes(one, dataset), _outcomes(other, dataset))
-            for dataset in _datasets([one])
-            if dataset in _datasets([other])
+            dataset: (kept_outcomes(one, dataset), kept_outcomes(other, dataset))
+            for dataset in shared_datasets(one, other)
         }
         for pool in dict.fromkeys(tuple(each.pooled()) for each in (one, other)):
             if pool and all(name in kept for name in pool):
@@ -168,7 +167,18 @@ def judged(table: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     return table
 
 
-def _outcomes(model: Tables, dataset: str) -> pd.DataFrame | str:
+def shared_datasets(one: Tables, other: Tables) -> list[str]:
+    """Whole datasets that both have a validity table of."""
+    theirs = _datasets([other])
+    return [dataset for dataset in _datasets([one]) if dataset in theirs]
+
+
+def common(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Comparisons of both: ``outcome`` and ``outcome_other``."""
+    return one.merge(other, on=KEY, suffixes=("", "_other"), validate="one_to_one")
+
+
+def kept_outcomes(model: Tables, dataset: str) -> pd.DataFrame | str:
     """Outcomes of the model's one score, a row a comparison; or why there are none."""
     table = model.read(OUTCOMES, dataset)
     if table is None:
@@ -196,7 +206,7 @@ def _concatenated(parts: Sequence[pd.DataFrame | str]) -> pd.DataFrame | str:
 
 
 def _pair(one: pd.DataFrame, other: pd.DataFrame, alpha: float) -> dict:
-    both = one.merge(other, on=KEY, suffixes=("", "_other"), validate="one_to_one")
+    both = common(one, other)
     row = {"n": len(both), "n_model": len(one), "n_other": len(other)}
     if both.empty:
         return row | {"note": NOTHING_SHARED}

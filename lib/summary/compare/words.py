@@ -7,6 +7,8 @@ from typing import Any
 import pandas as pd
 
 from lib import words
+from lib.summary.compare.agreement import APART, NOT_SHOWN, UNDEFINED
+from lib.summary.compare.agreement import TOGETHER as FAIL_TOGETHER
 from lib.summary.tables import TOGETHER
 
 SHOWN = 3  # data sets that tell two models apart
@@ -133,3 +135,28 @@ def longer(scores: pd.DataFrame) -> list[str]:
         "Each model's score wins more than the longer response alone on each data set"
         + (f" where both are known; not so for {left} more." if left else ".")
     ]
+
+
+def agreement(table: pd.DataFrame) -> list[str]:
+    """Which models fail on the same comparisons, and where that isn't shown."""
+    sentences = []
+    tested = table[table["verdict"] != UNDEFINED]
+    family = words.count(len(tested), "row")
+    for (model, other), rows in tested.groupby(["model", "other"], sort=False):
+        kinds = {
+            "fail on the same comparisons more often than independent errors would on": rows[
+                rows["verdict"] == FAIL_TOGETHER
+            ],
+            "fail on different comparisons more often than independent errors would on": rows[
+                rows["verdict"] == APART
+            ],
+            "are not shown to share failures on": rows[rows["verdict"] == NOT_SHOWN],
+        }
+        told = words.cases(kinds, _agreement)
+        sentences.append(f"{model} and {other} {told} (Holm over {family}).")
+    return sentences
+
+
+def _agreement(row: Any) -> str:
+    missed = f"; {words.found(row.mde, 'κ {:.2f}')}" if row.verdict == NOT_SHOWN else ""
+    return f"{row.dataset} (κ {words.estimate(row.kappa, row.low, row.high, '.2f')}{missed})"
