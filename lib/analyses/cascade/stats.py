@@ -137,9 +137,9 @@ def dimensions(run: xr.Dataset, *, alpha: float = 0.05) -> pd.DataFrame:
     kinds = [table["p"].isna(), found & above, found]
     table["verdict"] = np.select(kinds, [UNDEFINED, ALIGNED, MISALIGNED], NOT_SHOWN)
     order = {rule: k for k, rule in enumerate(names)}
-    return table.sort_values("head", key=lambda column: column.map(order), kind="stable").reset_index(
-        drop=True
-    )
+    return table.sort_values(
+        "head", key=lambda column: column.map(order), kind="stable"
+    ).reset_index(drop=True)
 
 
 def _preference(gap: np.ndarray, prompt: np.ndarray, alpha: float) -> dict:
@@ -278,7 +278,9 @@ def as_published(run: xr.Dataset) -> pd.DataFrame:
     margins = matched(run)
     rows = []
     for k, rule in enumerate(margins.rules):
-        note = next((reason for reason in margins.reasons(k) if reason == NOT_NUMBERS), margins.note)
+        note = next(
+            (reason for reason in margins.reasons(k) if reason == NOT_NUMBERS), margins.note
+        )
         for many in (TWO, len(margins.margin)):
             row = {"head": rule, "scenarios": many, "note": note}
             if not note:
@@ -304,7 +306,9 @@ def _rules(run: xr.Dataset) -> tuple[list[str], np.ndarray]:
 def _usable(margins: Matched, rule: int) -> tuple[list[int], str]:
     """Dimensions that vary, and a note on the others."""
     reasons = margins.reasons(rule)
-    left = {name: reason for name, reason in zip(margins.dimensions, reasons, strict=True) if reason}
+    left = {
+        name: reason for name, reason in zip(margins.dimensions, reasons, strict=True) if reason
+    }
     if len(set(left.values())) == 1 and len(left) == len(reasons):
         note = next(iter(left.values()))
     else:

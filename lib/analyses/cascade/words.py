@@ -20,9 +20,7 @@ SHOWN = 4  # rules or pairs that are told one by one
 _R = "{r:.2f} [{low:.2f}, {high:.2f}], adjusted p = {p_adjusted:.2g}"
 
 
-def takeaways(
-    preferences: pd.DataFrame, found: Correlations, published: pd.DataFrame
-) -> list[str]:
+def takeaways(preferences: pd.DataFrame, found: Correlations, published: pd.DataFrame) -> list[str]:
     """Do failures go together, in which dimensions are there any, and the published figures."""
     return [
         answer(found.together),
@@ -132,9 +130,7 @@ def _cell(row) -> str:
 
 def family(preferences: pd.DataFrame, found: Correlations) -> list[str]:
     """What is corrected with what."""
-    sizes = [
-        int(table["p"].notna().sum()) for table in (found.together, found.pairs, preferences)
-    ]
+    sizes = [int(table["p"].notna().sum()) for table in (found.together, found.pairs, preferences)]
     if not any(sizes):
         return []
     mean, two, cells = sizes

@@ -74,7 +74,7 @@ def read(path: Path) -> dict:
 
 
 def items(builder: Builder, part: str, split: str, source: str | None) -> Iterator[Found]:
-    """Pairs of a set; the subset is the concept of each, and the criterion where no other is named."""
+    """Pairs of a set; the subset is the concept of each, and so is a criterion not named."""
     for stem, document in documents(part).items():
         concept = document["concept"]
         criterion = document.get("criterion", concept)

@@ -97,7 +97,13 @@ def _row(both: pd.DataFrame, draws: int, seed: int, alpha: float) -> dict:
     _, prompt = np.unique(both["prompt"].to_numpy(str)[decided], return_inverse=True)
     _, subset = np.unique(both["subset"].to_numpy(str)[decided], return_inverse=True)
     return left | shared(
-        mine[decided] == 0, theirs[decided] == 0, prompt, subset, draws=draws, seed=seed, alpha=alpha
+        mine[decided] == 0,
+        theirs[decided] == 0,
+        prompt,
+        subset,
+        draws=draws,
+        seed=seed,
+        alpha=alpha,
     )
 
 
