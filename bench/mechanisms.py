@@ -114,10 +114,14 @@ def main() -> None:
         "trace": traced(model, items, options),
     }
     for name, row in found.items():
-        say(f"{name:20} {row['seconds']:9.2f} s {row['cpu_seconds']:9.2f} s of processor "
-            f"{row['peak_gib']:7.2f} GiB")
-    say(f"times faster: {about['times_faster']}; effects differ by {away:.2g} at most, of margins "
-        f"{about['margins_rms']:.2g}; trace {about['trace']}")
+        say(
+            f"{name:20} {row['seconds']:9.2f} s {row['cpu_seconds']:9.2f} s of processor "
+            f"{row['peak_gib']:7.2f} GiB"
+        )
+    say(
+        f"times faster: {about['times_faster']}; effects differ by {away:.2g} at most, of margins "
+        f"{about['margins_rms']:.2g}; trace {about['trace']}"
+    )
     if options.json:
         print(json.dumps(about))
 
