@@ -21,6 +21,7 @@ from safetensors import safe_open
 
 from lib import __main__ as shell
 from lib import paths
+from lib.analyses.cascade import stats as cascade
 from lib.analyses.disentanglement import stats
 from lib.analyses.geometry import stats as geometry
 from lib.analyses.labels import stats as labels
@@ -236,6 +237,9 @@ def test_conventions_are_those_of_the_code():
     assert "six heads" in section("Geometry") and geometry.TESTED == 6
     assert told("Separability", separability.PUBLISHED, separability.RECOVERED)
     assert told("Gating and debiasing", gate.CORRELATION)
+    assert told("Cascade", cascade.STRONG, cascade.SCALE, *cascade.WEIGHTS, cascade.LEAST_RISK)
+    assert cascade.WEIGHTS[1] + cascade.WEIGHTS[2] == cascade.LEAST_RISK
+    assert told("Cascade", cascade.SPEARMAN, winrates.POWER)
     targets = (checks.LEVEL, checks.FALSE, checks.POWER, *checks.COVERAGE)
     assert told("Calibration", *targets)
 
@@ -251,6 +255,8 @@ def test_methods_hold_conventions_and_no_results():
     constants = {winrates.STRONG, *winrates.CHANCE, winrates.POWER, labels.GAP, labels.DISCRIMINANT}
     constants |= {stats.THRESHOLD, separability.RECOVERED, gate.CORRELATION, 0.05, 0.95}
     constants |= {checks.LEVEL, checks.FALSE, *checks.COVERAGE, invariance.NOISE}
+    constants |= {cascade.STRONG, cascade.SCALE, cascade.SPEARMAN}
+    constants |= {*cascade.WEIGHTS, cascade.LEAST_RISK}
     typed = set(re.findall(r"(?<![\w.])\d*\.\d+", METHODS))
     assert typed <= {_short(value) for value in constants}
 

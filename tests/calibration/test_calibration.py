@@ -172,7 +172,7 @@ def test_levels_have_the_correlation_that_was_planted():
 
 
 def test_equal_models_are_told_apart_in_few_worlds_and_better_ones_in_most():
-    false, power, _ = calibration.checks(60, 0)
+    false, power = (row for row in calibration.checks(60, 0) if "ranks more" in row["claim"])
     assert false["rate"] < 0.15 and power["rate"] > 0.6
 
 
@@ -263,6 +263,8 @@ FAILING = {
     ("most of the variance is interaction", "as published"),
     ("heads have a common factor (pooled)", "as published"),
     ("two heads are partners", "as published"),
+    ("every two dimensions correlate (|r| > .5 on two scenarios)", "as published"),
+    ("the published risk is high (above .6)", "as published"),
     ("5 factors", "corrected"),
 }
 

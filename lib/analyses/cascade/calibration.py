@@ -13,8 +13,8 @@ ALPHA = 0.05
 SHARED, STRONG = 0.4, 0.9
 HALF = DIMENSIONS[:3]
 SIZE = "16 scenarios, 3 heads"
-HIGH = 0.6  # the published risk that is called high
 PERMUTED = 1_999
+ROUNDING = 1e-9  # by which sums of the published risk's parts differ
 CLAIMS = ("failures go together", "two dimensions go together")
 
 
@@ -51,7 +51,7 @@ def _null(draws: int, seed: int) -> list[dict]:
 def _as_published(found: pd.DataFrame, world: str) -> list[dict]:
     kinds = {
         "every two dimensions correlate (|r| > .5 on two scenarios)": found["over"] == 1,
-        "the published risk is high (above .6)": found["risk"] > HIGH,
+        "the published risk is high (above .6)": found["risk"] > stats.LEAST_RISK + ROUNDING,
     }
     return [
         check(claim, world, "false-positive rate", said, at_most=FALSE, form="as published")

@@ -39,7 +39,9 @@ NO_NUMBERS = "scores that are not numbers"
 UNMATCHED = "fewer than four prompts have a comparison in each of two or more subsets"
 LEAST = 4  # scenarios for an interval of a correlation
 TWO = 2  # scenarios a dimension, as published
-STRONG, MEAN_SCALE = 0.5, 0.2  # of the published risk
+STRONG, SCALE = 0.5, 0.2  # of the published risk: what |r| is significant, what mean is full
+WEIGHTS = (0.4, 0.3, 0.3)  # its parts': mean failure, mean |r|, share of |r| that is significant
+LEAST_RISK = 0.6  # what the last two add up to where every |r| is 1
 SPEARMAN = 1.06  # variance of Fisher's z of a rank correlation, times n − 3 (Fieller et al. 1957)
 CHUNK = 4_000_000  # cells of an array
 
@@ -289,8 +291,8 @@ def as_published(run: xr.Dataset) -> pd.DataFrame:
                 r = np.abs(np.nan_to_num(_pearson(own)[over]))
                 failing = np.maximum(0, -own.mean(axis=0)).mean()
                 strong = (r > STRONG).mean()
-                risk = 0.4 * min(1, failing / MEAN_SCALE) + 0.3 * r.mean() + 0.3 * strong
-                row |= {"r": r.mean(), "over": strong, "risk": risk}
+                parts = (min(1, failing / SCALE), r.mean(), strong)
+                row |= {"r": r.mean(), "over": strong, "risk": np.dot(WEIGHTS, parts)}
             rows.append(row)
     return pd.DataFrame(rows, columns=PUBLISHED_COLUMNS)
 
