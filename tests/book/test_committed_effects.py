@@ -18,7 +18,7 @@ from lib.extraction import load_run
 from lib.mechanisms.disk import NAMES, load_effects
 from lib.mechanisms.patching import patch
 
-MEGABYTES = 8  # of all of them together
+MEGABYTES = 9  # of all of them together
 EXPLAINED = [run for run in plan.read(local=False).runs if run.explained]
 STIMULI = [run for run in EXPLAINED if run.dataset.startswith("stimuli/")]
 
