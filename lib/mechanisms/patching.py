@@ -170,6 +170,17 @@ def _continuing(module, query, key, value, attention_mask, scaling=None, softcap
             torch.cat([before[layer].expand(len(now), -1, -1, -1), now], dim=2)
             for before, now in ((prefix.keys, key), (prefix.values, value))
         )
+    weights, value = weighed(query, key, value, scaling, softcap, **options)
+    return (weights.to(value.dtype) @ value).transpose(1, 2).contiguous(), None
+
+
+def weighed(query, key, value, scaling=None, softcap=None, sliding_window=None, **_):
+    """Weights of causal attention, float32, and values for each attention head.
+
+    The queries are the last of the keys' tokens: (rows, heads, queries, head's width), with keys
+    and values (rows, heads or groups of them, tokens, width). Gives (rows, heads, queries,
+    tokens) and (rows, heads, tokens, width).
+    """
     groups = query.shape[1] // key.shape[1]
     key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -178,11 +189,9 @@ def _continuing(module, query, key, value, attention_mask, scaling=None, softcap
         logits = softcap * torch.tanh(logits / softcap)
     n, m = logits.shape[-2:]
     seen = torch.ones(n, m, dtype=torch.bool, device=logits.device).tril(m - n)
-    window = options.get("sliding_window")
-    if window:
-        seen &= torch.ones_like(seen).triu(m - n - window + 1)
-    weights = logits.masked_fill(~seen, -torch.inf).softmax(dim=-1, dtype=torch.float32)
-    return (weights.to(value.dtype) @ value).transpose(1, 2).contiguous(), None
+    if sliding_window:
+        seen &= torch.ones_like(seen).triu(m - n - sliding_window + 1)
+    return logits.masked_fill(~seen, -torch.inf).softmax(dim=-1, dtype=torch.float32), value
 
 
 ALL_ATTENTION_FUNCTIONS.register(CONTINUING, _continuing)

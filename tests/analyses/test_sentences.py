@@ -13,6 +13,9 @@ import pandas as pd
 import pytest
 
 from lib import stats
+from lib.analyses.attribution import stats as parts
+from lib.analyses.attribution import words as attribution
+from lib.analyses.attribution.worlds import parts_world
 from lib.analyses.cascade import stats as cascading
 from lib.analyses.cascade import words as cascade
 from lib.analyses.cascade.worlds import factor_world
@@ -28,6 +31,10 @@ from lib.analyses.geometry.worlds import heads_world
 from lib.analyses.labels import stats as names
 from lib.analyses.labels import words as labels
 from lib.analyses.labels.worlds import label_world
+from lib.analyses.lens import orders
+from lib.analyses.lens import stats as depths
+from lib.analyses.lens import words as lens
+from lib.analyses.lens.worlds import settled_world
 from lib.analyses.model import stats as weights
 from lib.analyses.model import words as model
 from lib.analyses.protocols import stats as cells
@@ -159,6 +166,27 @@ def of_model() -> list:
     ]
 
 
+def of_lens() -> list:
+    effects = settled_world(8)
+    found, curves = depths.depths(effects), depths.curves(effects)
+    order = orders.order(effects, orders=199)
+    return [
+        lens.takeaways(found, depths.published(effects, curves), order, 0.0),
+        [lens.answer(depths.depths(settled_world(12)))],
+        lens.glued(found),
+    ]
+
+
+def of_attribution() -> list:
+    effects = parts_world(0.8, seed=2)
+    table, totals = parts.parts(effects), parts.totals(effects)
+    return [
+        attribution.takeaways(table, totals, 0.0),
+        [attribution.answer(parts.parts(parts_world(pairs=40)))],
+        attribution.glued(table),
+    ]
+
+
 PAGES = {
     "model": of_model,
     "validity": of_validity,
@@ -169,6 +197,8 @@ PAGES = {
     "labels": of_labels,
     "protocols": of_protocols,
     "separability": of_separability,
+    "lens": of_lens,
+    "attribution": of_attribution,
 }
 
 
