@@ -18,6 +18,7 @@ from lib.models import anatomy
 
 GATED = applies.Shape(19, 8, True)
 SINGLE = applies.Shape(1, 0, False)
+WHY = ["lens", "attribution"]  # of any model whose parts can be told
 
 
 @pytest.fixture
@@ -77,9 +78,9 @@ def test_a_gated_model_of_many_heads_gets_every_page():
     assert stimuli == {
         "name": "stimuli/controlled",
         "limit": 5,
-        "pages": ["labels", "disentanglement", "geometry", "separability"],
+        "pages": ["labels", "disentanglement", "geometry", "separability", *WHY],
     }
-    assert other == {"name": "x", "limit": 5, "pages": []}
+    assert other == {"name": "x", "limit": 5, "pages": WHY}
     assert found["pages"] == ["data", "validity", "gating"]
     assert {"notebook": "protocols", "datasets": "all"} in found["once"]
     assert {"notebook": "model"} in found["once"]
@@ -87,7 +88,7 @@ def test_a_gated_model_of_many_heads_gets_every_page():
 
 def test_a_model_of_one_head_gets_those_that_say_something():
     found = audit.entry("m", [{"name": "stimuli/controlled"}], SINGLE, {})
-    assert found["datasets"][0]["pages"] == ["separability"]
+    assert found["datasets"][0]["pages"] == ["separability", *WHY]
     assert "protocols" not in [each["notebook"] for each in found["once"]]
 
 

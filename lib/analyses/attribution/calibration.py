@@ -14,23 +14,23 @@ from lib.planted.checks import COVERAGE, FALSE, POWER, check, many, seeds
 CLAIM = "a component goes toward one of the two responses"
 SIZE = "2 heads of 14 components, {} pairs"
 EFFECTS = ((48, 0.7), (100, 0.5))  # pairs, and standard deviations of a component's part
-NULLS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("", {}),
-    (", components alike (.95)", {"alike": 0.95}),
-    (", sizes with a long tail", {"skew": True}),
+NULLS: tuple[tuple[str, int, int, dict[str, Any]], ...] = (  # pairs, draws
+    ("", 48, 1200, {}),
+    (", components alike (.95)", 48, 400, {"alike": 0.95}),
+    (", sizes with a long tail", 100, 400, {"skew": True}),
 )
 
 
 def checks(draws: int, seed: int) -> list[dict]:
     """Rows on directions, on components that cancel, and on the interval of what is carried."""
     rows, plain = [], []
-    for more, options in NULLS:
-        tables = _tables(f"null{more}", draws, 1000, seed, **options)
+    for more, pairs, most, options in NULLS:
+        tables = _tables(f"null{more}", draws, most, seed, pairs=pairs, **options)
         plain = plain or tables
         rows.append(
             check(
                 CLAIM,
-                f"chosen and rejected exchanged at random per pair{more}; {SIZE.format(100)}",
+                f"chosen and rejected exchanged at random per pair{more}; {SIZE.format(pairs)}",
                 "false-positive rate",
                 np.asarray([bool(_directed(table).any()) for table in tables]),
                 at_most=FALSE,
@@ -38,7 +38,7 @@ def checks(draws: int, seed: int) -> list[dict]:
             )
         )
     for pairs, effect in EFFECTS:
-        tables = _tables(f"effect/{pairs}", draws, 300, seed, effect=effect, pairs=pairs)
+        tables = _tables(f"effect/{pairs}", draws, 200, seed, effect=effect, pairs=pairs)
         world = f"two components add {effect:g} of their sd; {SIZE.format(pairs)}"
         right = {CARRIER: stats.TOWARD_BETTER, AGAINST: stats.TOWARD_WORSE}
         rows.append(
@@ -66,7 +66,7 @@ def checks(draws: int, seed: int) -> list[dict]:
         rows.append(
             check(
                 f"the interval holds the share that {'a decoy' if true == 0 else 'a part'} carries",
-                f"chosen and rejected exchanged at random per pair; {SIZE.format(100)}",
+                f"chosen and rejected exchanged at random per pair; {SIZE.format(NULLS[0][1])}",
                 "coverage",
                 (own["carries_low"] <= true).to_numpy() & (own["carries_high"] >= true).to_numpy(),
                 at_least=COVERAGE[0],

@@ -18,11 +18,19 @@ def settled_world(
     Parameters
     ----------
     settled
-        From this depth on the share is ``after``; ``before`` it that.
+        From this depth on the share is ``after``; before it, ``before``.
     before
         One half is what the lens shows where chosen and rejected are exchanged at random per
         pair.
     """
+    lens = settled_margins(settled, before, after, pairs=pairs, seed=seed)
+    return _effects(lens, np.diff(lens, axis=1))
+
+
+def settled_margins(
+    settled: int, before: float = 0.5, after: float = 0.98, *, pairs: int = 100, seed: int = 0
+) -> np.ndarray:
+    """Margins of ``settled_world`` at each depth: (pairs, depths)."""
     generator = np.random.default_rng(seed)
     end = generator.standard_normal(pairs)
     share = np.where(np.arange(LAYERS + 1) < settled, before, after)
@@ -31,7 +39,7 @@ def settled_world(
     size = generator.exponential(1, (pairs, LAYERS + 1)) + 1e-3
     lens = same * size * np.sign(end)[:, None]
     lens[:, -1] = end
-    return _effects(lens, np.diff(lens, axis=1))
+    return lens
 
 
 def ordered_world(growth: float = 0.0, *, pairs: int = 100, seed: int = 0) -> xr.Dataset:
