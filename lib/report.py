@@ -63,7 +63,7 @@ class Page:
             return self._matching(self.parameters["run"], ("model", "dataset"))
         if self.parameters.get("runs"):
             return pool(self.runs)
-        return extract(self.model, self.items)
+        return extract(self.model, self.items, taps=tuple(self.parameters.get("taps", ())))
 
     @cached_property
     def runs(self) -> list[xr.Dataset]:

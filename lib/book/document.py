@@ -25,7 +25,8 @@ MOST_ENTRIES = 100_000
 MINUTES = 360  # that a page may run
 MOST_MINUTES = 100_000
 LOADING = ("source", "limit", "seed", "order")
-EXTRACTING = ("dtype", "device", "date")
+MACHINE = ("dtype", "device", "date")
+EXTRACTING = (*MACHINE, "taps")
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]  # what a path can be
 Name = Annotated[Text, Field(min_length=1)]
@@ -60,6 +61,7 @@ class Dataset(Entry):
     dtype: Literal["", "float32", "bfloat16", "float16"] = ""
     device: Text = ""
     date: Text = ""
+    taps: list[Literal["layers", "neurons", "writes", "attended"]] = []
 
 
 class Once(Entry):

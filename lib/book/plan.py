@@ -23,11 +23,11 @@
       - notebook: compare
 
 Other keys of a dataset go to extraction: ``source``, ``limit``, ``seed``, ``order``, which
-the pages get too, and ``dtype``, ``device``, ``date``. A page for the model gets those as well, as
-the first of the model's datasets has them that has any. A notebook under ``once`` or
-``pages`` gets the runs of its datasets: as ``runs`` when it declares that, else as ``run`` of
-its only one; without any it uses its defaults. ``datasets: all`` names every dataset of the
-audit.
+the pages get too, and ``dtype``, ``device``, ``date`` and ``taps``. A page for the model gets
+all but taps of these as well, as the first of the model's datasets has them that has any. A
+notebook under ``once`` or ``pages`` gets the runs of its datasets: as ``runs`` when it declares
+that, else as ``run`` of its only one; without any it uses its defaults. ``datasets: all`` names
+every dataset of the audit.
 
 A notebook that declares ``effects`` gets those of its dataset: the committed ones, or such as
 the build computes from the same options, with comparisons patched where a notebook of that
@@ -60,7 +60,7 @@ from filelock import FileLock
 from lib import paths
 from lib.atomic import replacing
 from lib.book import inputs, pages
-from lib.book.document import EXTRACTING, LOADING, MINUTES, checked, load, once_each
+from lib.book.document import EXTRACTING, LOADING, MACHINE, MINUTES, checked, load, once_each
 from lib.book.merging import explicit, merged
 from lib.check.lines import committed
 from lib.errors import ParameterError, unknown
@@ -327,7 +327,7 @@ def from_root(path: str | Path) -> str:
 
 def _machine(runs: Iterable[RunPlan]) -> dict[str, Any]:
     """Dtype and device of the first run that has any."""
-    each = ({key: run.options[key] for key in EXTRACTING if run.options.get(key)} for run in runs)
+    each = ({key: run.options[key] for key in MACHINE if run.options.get(key)} for run in runs)
     return next(filter(None, each), {})
 
 

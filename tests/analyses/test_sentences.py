@@ -19,6 +19,9 @@ from lib.analyses.attribution.worlds import parts_world
 from lib.analyses.cascade import stats as cascading
 from lib.analyses.cascade import words as cascade
 from lib.analyses.cascade.worlds import factor_world
+from lib.analyses.concepts import stats as directions
+from lib.analyses.concepts import words as concepts
+from lib.analyses.concepts.worlds import concept_world
 from lib.analyses.disentanglement import stats as separation
 from lib.analyses.disentanglement import words as disentanglement
 from lib.analyses.disentanglement.worlds import copies_world
@@ -149,6 +152,20 @@ def of_separability() -> list:
     ]
 
 
+def of_concepts() -> list:
+    world = concept_world("opposed", strength=2.5)
+    run, weight = world.run, world.weight
+    found, aligned = directions.found(run, flips=199), directions.alignment(run, weight)
+    conflict, slopes = directions.conflict(run), directions.slopes(run, weight, None)
+    return [
+        concepts.takeaways(found, aligned, conflict, slopes),
+        concepts.family(found, aligned, conflict),
+        concepts.covered(directions.coverage(run, aligned, draws=50)),
+        concepts.flagged(directions.tail(), directions.calibrated(run)),
+        concepts.glued(found),
+    ]
+
+
 def of_model() -> list:
     """Three heads, one with no weights and no concept, and a card of two scores."""
     names, weight = ["first", "second", "third"], np.array([[3.0, 4.0], [0, 1], [0, 0]])
@@ -199,6 +216,7 @@ PAGES = {
     "separability": of_separability,
     "lens": of_lens,
     "attribution": of_attribution,
+    "concepts": of_concepts,
 }
 
 
