@@ -21,7 +21,9 @@ from lib.stats import permutation
 
 FORMS = ("raw", "whitened")
 VERDICTS = ("together", "in conflict", "not shown", "undefined")
-ALIGNED, ORTHOGONAL, CONFLICT = 0.5, 0.2, -0.2
+# As published: aligned above, orthogonal within, in conflict below; between these the sign
+# decides, so that only the second counts.
+PUBLISHED = (0.5, 0.2, -0.3)
 _COLUMNS = ["one", "other", "form", "n_one", "n_other", "published", "label", "cosine", "low"]
 _COLUMNS += ["high", "p", "p_adjusted", "verdict", "note"]
 
@@ -83,16 +85,12 @@ def conflict(run: xr.Dataset, *, alpha: float = 0.05) -> pd.DataFrame:
 
 
 def label(cosine: float) -> str:
-    """The published word for a cosine.
-
-    Above .5 ``aligned``, within ±.2 ``orthogonal``, below −.2 ``in conflict``. Between .2 and .5
-    the published code says ``aligned`` too, by the sign.
-    """
+    """The published word for a cosine: ``orthogonal`` within ±.2, else by its sign."""
     if not np.isfinite(cosine):
         return ""
-    if cosine <= CONFLICT:
-        return "in conflict"
-    return "orthogonal" if cosine < ORTHOGONAL else "aligned"
+    if abs(cosine) < PUBLISHED[1]:
+        return "orthogonal"
+    return "aligned" if cosine > 0 else "in conflict"
 
 
 def _others(asked: list[Pairs], one: Pairs, other: Pairs) -> np.ndarray | None:
