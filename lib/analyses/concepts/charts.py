@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from lib.charts import theme
@@ -13,7 +14,7 @@ TONES = {"found": "better", "for": "better", "together": "better"}
 TONES |= {"against": "worse", "in conflict": "worse"}
 SHOWN = 3  # heads drawn of a concept's doses
 INKS, DASHES = ("better", "worse", "text"), ([1, 0], [6, 3], [2, 2])
-HEIGHT = 220
+HEIGHT, APART = 220, 0.08  # px of a figure of lines; between names at its end, of its height
 
 
 def _tones(verdicts: pd.Series) -> list[str]:
@@ -79,7 +80,7 @@ def conflict(table: pd.DataFrame) -> Chart:
             "value": table["cosine"],
             "low": table["low"],
             "high": table["high"],
-            "beside": table["published"],
+            "beside": table["published"].where(table["cosine"].notna()),
             "note": table["note"].where(table["note"] != "", "can't be told from no direction"),
             "tone": _tones(table["verdict"]),
         }
@@ -163,7 +164,11 @@ def dose(table: pd.DataFrame) -> Chart:
     drawn["line"] = drawn.groupby("choice")["head"].transform(lambda h: pd.factorize(h)[0])
     drawn = drawn.assign(head=drawn["head"].map(plain)).round(4)
     drawn = drawn[["choice", "line", "head", "dose", "change", "low", "high"]]
-    ends = drawn[drawn["dose"] == drawn["dose"].max()]
+    ends = drawn[drawn["dose"] == drawn["dose"].max()].copy()
+    room = drawn.groupby("choice")["change"].agg(lambda all_: all_.max() - all_.min()) * APART
+    ends["at"] = np.concatenate(
+        [_apart(own["change"].to_numpy(), room[choice]) for choice, own in ends.groupby("choice")]
+    )
     x = alt.X(
         "dose:Q",
         axis=alt.Axis(title="dose, mean differences of the concept", format="~g", grid=False),
@@ -194,7 +199,7 @@ def dose(table: pd.DataFrame) -> Chart:
             fontSize=theme.SMALL,
             fill=theme.ink("text"),
             limit=alt.ExprRef("narrow ? 100 : 140"),
-        ).encode(x=x, y=y, text="head:N"),
+        ).encode(x=x, y=alt.Y("at:Q", axis=axis), text="head:N"),
     ]
     chart = frame(alt.layer(*layers), menu("choice", "Concept", concepts), height=HEIGHT)
     return Chart(
@@ -206,6 +211,21 @@ def dose(table: pd.DataFrame) -> Chart:
         "data. A line that bends is the norm's doing.",
         height=HEIGHT + 70,
     )
+
+
+def _apart(values: np.ndarray, least: float) -> np.ndarray:
+    """Places near the values with at least so much between neighbours."""
+    order = np.argsort(values)
+    places = values[order].astype(float)
+    for _ in range(len(places)):
+        for low in range(len(places) - 1):
+            short = least - (places[low + 1] - places[low])
+            if short > 0:
+                places[low] -= short / 2
+                places[low + 1] += short / 2
+    out = np.empty_like(places)
+    out[order] = places
+    return out
 
 
 def _largest(table: pd.DataFrame) -> pd.DataFrame:

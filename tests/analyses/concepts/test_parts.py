@@ -172,6 +172,12 @@ def test_sentences_and_charts_survive_what_has_no_number():
     assert "nothing to draw" in charts.depth(stats.by_layer(run)).alternative
 
 
+def test_names_at_the_ends_of_lines_stand_apart():
+    found = charts._apart(np.asarray([2.0, 0.0, 2.0]), 0.5)
+    assert np.diff(np.sort(found)) == pytest.approx([1.75, 0.5])
+    assert found[1] == 0.0 and found[[0, 2]].mean() == 2.0
+
+
 def test_charts_name_every_concept_and_colour_what_is_claimed():
     world = concept_world("opposed", strength=2.5)
     hidden = world.run["hidden"].values
