@@ -265,6 +265,9 @@ FAILING = {
     ("two heads are partners", "as published"),
     ("every two dimensions correlate (|r| > .5 on two scenarios)", "as published"),
     ("the published risk is high (above .6)", "as published"),
+    ("two concepts' directions go together or are opposed", "as published"),
+    ("a state is unlike others", "as published"),  # in 5 dimensions and in 20
+    ("a concept is at high risk", "as published"),
     ("5 factors", "corrected"),
 }
 
@@ -273,7 +276,7 @@ FAILING = {
 def test_what_fails_is_what_is_known_to(table):
     failing = table[table["verdict"] == "fails"]
     assert set(zip(failing["claim"], failing["form"], strict=True)) == FAILING
-    assert len(failing) == len(FAILING)
+    assert len(failing) == len(FAILING) + 1
     (factors,) = failing.loc[failing["form"] == "corrected", "world"]
     assert factors == "5 blocks of 3 heads, general share 0.5; 300 pairs"
     exact = table[table["target"].isin(["always", "never"])]
