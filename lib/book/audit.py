@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lib import declared, hub, paths
-from lib.book import applies, plan
+from lib.book import applies, pages, plan
 from lib.errors import DataError, ParameterError
 from lib.extraction.estimate import Estimate, announce, duration, estimate
 
@@ -89,7 +89,7 @@ def audit(
     announce(estimates if left_out else [*estimates, *patches], yes)
     for what, why in plain.items():
         print(f"No pages on what makes the rewards, for {what}: {why}", file=sys.stderr)
-    plan.add(entry(name, found, shape, options, plain, left_out))
+    plan.add(entry(name, found, shape, options, plain, left_out, committed))
     return build(cores)
 
 
@@ -146,11 +146,13 @@ def entry(
     options: dict[str, Any],
     plain: Container[str] = (),
     left_out: Container[str] = (),
+    committed: Container[str] = (),
 ) -> dict[str, Any]:
     """The entry of ``audits`` for a model: every page that suits its shape and isn't left out.
 
     Datasets are as ``located`` returns them; each gets the options of loading and extraction,
-    and those that aren't ``plain`` the pages that read effects.
+    and those that aren't ``plain`` the pages that read effects. Runs that aren't ``committed``
+    keep what their pages declare as ``taps``.
     """
     there = {name for name in plan.notebooks() if name not in left_out}
 
@@ -162,10 +164,11 @@ def entry(
     listed = []
     for dataset in datasets:
         stimuli = dataset["name"].startswith("stimuli/")
-        pages = suited(declared.audited(declared.STIMULI)) if stimuli else []
-        pages += explaining if dataset["name"] not in plain else []
-        pages += suited(declared.audited(dataset["name"]))
-        listed.append({**dataset, **options, "pages": pages})
+        own = suited(declared.audited(declared.STIMULI)) if stimuli else []
+        own += explaining if dataset["name"] not in plain else []
+        own += suited(declared.audited(dataset["name"]))
+        taps = [] if dataset["name"] in committed else _taps(own)
+        listed.append({**dataset, **options, **({"taps": taps} if taps else {}), "pages": own})
     over_all = declared.audited(declared.OVER_ALL)
     once = [
         {"notebook": name, **({"datasets": "all"} if name in over_all else {})}
@@ -174,6 +177,12 @@ def entry(
     ]
     each = [name for name in each if name not in explaining]
     return {"model": model, "datasets": listed, "pages": each, "once": once}
+
+
+def _taps(names: Sequence[str]) -> list[str]:
+    """What these pages want kept of a run beside scores."""
+    wanted = (pages.declared(name).get("taps") for name in names)
+    return sorted({tap for each in wanted if each for tap in each.default})
 
 
 def _tried(
@@ -192,7 +201,7 @@ def _tried(
     folder = Path(model).expanduser()
     place = str(folder.absolute()) if model_name(model) != model else model
     with hub.under_way(f"Loading {model}"):
-        known = load_model(place, **{key: options.get(key) for key in plan.EXTRACTING})
+        known = load_model(place, **{key: options.get(key) for key in plan.MACHINE})
     ahead = [items for name, items in loaded.items() if name not in committed]
     ahead = [items for items in ahead if not is_stored(known, items)]
     shape, estimates = applies.of_model(known), [estimate(known, items) for items in ahead]

@@ -190,6 +190,7 @@ def _of_effects(
     run: plans.RunPlan, patched: bool, explaining: tuple[str, ...], versions: Mapping[str, str]
 ) -> Step:
     options = {"model": run.model, "dataset": run.dataset, **run.options}
+    options.pop("taps", None)  # of the run alone
     options |= {} if patched else {"patched": 0}
     words = {"options": options, "versions": versions}
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -92,6 +93,17 @@ def test_a_model_of_one_head_gets_those_that_say_something():
     assert "protocols" not in [each["notebook"] for each in found["once"]]
 
 
+def test_a_set_written_for_one_analysis_gets_its_page_and_keeps_what_that_reads():
+    datasets = [{"name": f"stimuli/{part}"} for part in ("concepts", "cascade")]
+    concepts, cascade = audit.entry("m", datasets, SINGLE, {})["datasets"]
+    assert concepts["pages"] == ["separability", *WHY, "concepts"] and concepts["taps"] == [
+        "layers"
+    ]
+    assert cascade["pages"] == ["separability", *WHY, "cascade"] and "taps" not in cascade
+    kept = audit.entry("m", datasets, SINGLE, {}, committed={"stimuli/concepts"})["datasets"]
+    assert kept[0] == {"name": "stimuli/concepts", "pages": ["separability", *WHY, "concepts"]}
+
+
 # ---- Before anything is written ----
 
 
@@ -100,7 +112,8 @@ def tried(elsewhere, monkeypatch, tiny_model):
     """A checkout where the model is tiny and nothing is built; gives what would be."""
     monkeypatch.setattr(paths, "ROOT", elsewhere)
     monkeypatch.setattr(paths, "AUDIT", elsewhere / "audit.yml")
-    monkeypatch.setattr("lib.models.load_model", lambda *args, **options: tiny_model)
+    loading = mock.create_autospec(load_model, return_value=tiny_model)  # takes what it takes
+    monkeypatch.setattr("lib.models.load_model", loading)
     built = []
     monkeypatch.setattr(build, "build", lambda cores: built.append(cores) or paths.SITE)
     paths.AUDIT.write_text("audits: []\n")
@@ -113,6 +126,12 @@ def test_an_audit_is_written_down_and_built(tried):
     (found,) = plan.load(plan.local_audit())["audits"]
     assert [each["name"] for each in found["datasets"]] == ["stimuli/probes"]
     assert [run.options["limit"] for run in plan.read().runs] == [2]
+
+
+def test_a_run_that_keeps_more_is_tried_without_it(tried):
+    audit.audit("smol-armo", ["stimuli/concepts"], limit=2, dtype="float32")
+    (run,) = plan.read().runs
+    assert run.options == {"limit": 2, "dtype": "float32", "taps": ["layers"]}
 
 
 @pytest.mark.parametrize(

@@ -684,6 +684,14 @@ def test_a_page_that_reads_effects_waits_for_them(explaining, tmp_path):
     assert not any("charts" in path or "analyses" in path for path in given)
 
 
+def test_what_a_run_keeps_beside_scores_is_no_option_of_its_effects(explaining, tmp_path):
+    datasets = [{"name": "stimuli/controlled", "taps": ["layers"], "pages": ["why"]}]
+    graph = steps.steps(plan.read(audit(tmp_path, datasets=datasets)))
+    place = "smol-armo/stimuli/controlled"
+    assert graph[f"extract/{place}"].words()["options"]["taps"] == ["layers"]
+    assert "taps" not in graph[f"effects/{place}"].words()["options"]
+
+
 def test_comparisons_are_patched_only_where_a_page_reads_that(explaining, tmp_path):
     def options(*names):
         datasets = [{"name": "stimuli/controlled", "pages": list(names)}]

@@ -17,12 +17,12 @@ model; along the depth where the states of layers were kept.
 ``calibration``  concepts found and paid for, criteria in conflict, states flagged
 """
 
-from lib.declared import STIMULI, Analysis
+from lib.declared import Analysis
 
 ANALYSIS = Analysis(
     __name__,
     place=85,
     method="Concepts",
-    audited=STIMULI,
+    audited="stimuli/concepts",
     calibrated=True,
 )
