@@ -96,10 +96,9 @@ def test_a_model_of_one_head_gets_those_that_say_something():
 def test_a_set_written_for_one_analysis_gets_its_page_and_keeps_what_that_reads():
     datasets = [{"name": f"stimuli/{part}"} for part in ("concepts", "cascade")]
     concepts, cascade = audit.entry("m", datasets, SINGLE, {})["datasets"]
-    assert concepts["pages"] == ["separability", *WHY, "concepts"] and concepts["taps"] == [
-        "layers"
-    ]
-    assert cascade["pages"] == ["separability", *WHY, "cascade"] and "taps" not in cascade
+    assert concepts["pages"] == ["separability", *WHY, "concepts"]
+    assert cascade["pages"] == ["separability", *WHY, "cascade"]
+    assert concepts["taps"] == ["layers"] and "taps" not in cascade
     kept = audit.entry("m", datasets, SINGLE, {}, committed={"stimuli/concepts"})["datasets"]
     assert kept[0] == {"name": "stimuli/concepts", "pages": ["separability", *WHY, "concepts"]}
 
