@@ -10,12 +10,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lib import paths, records
-from lib.book import pages, plan, site, steps, toc
+from lib.book import forks, pages, plan, site, steps, toc
 from lib.errors import PageError, ParameterError, StoreError
 from lib.visible import visible
 
@@ -48,11 +48,13 @@ def build(cores: int = 2) -> Path:
         prune({paths.ROOT / page.output for page in planned.pages})
         toc.write()
         status, log = 0, ""
-        if steps.prepare():
+        if todo := steps.prepare():
             if _locked():
                 _snakemake("--unlock", "--cores", "1", held=held)
             options = ("--rerun-incomplete", "--keep-going", "--rerun-triggers", "mtime")
-            status, log = _snakemake("--cores", str(cores), *options, held=held)
+            with _stoppable(), forks.kept(sum(step.kind == "page" for step in todo)) as kernels:
+                words = ("--cores", str(cores), *options)
+                status, log = _snakemake(*words, held=held, environment=kernels)
         left = steps.stale()
         if status or left:
             found = _reasons(left) or log or _changed(left)
@@ -134,7 +136,9 @@ def prune(kept: Collection[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _snakemake(*options: str, held: int | None = None) -> tuple[int, str]:
+def _snakemake(
+    *options: str, held: int | None = None, environment: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Run Snakemake to its end, or end it with all its steps when this process shall end.
 
     Gives its exit status and the end of its log. The console shows what steps print instead.
@@ -151,6 +155,7 @@ def _snakemake(*options: str, held: int | None = None) -> tuple[int, str]:
             stdout=2,  # what steps print is no result of this command
             stderr=subprocess.PIPE,
             start_new_session=True,  # a group to end as a whole
+            env=os.environ | dict(environment or {}),
             pass_fds=() if held is None else (held,),
         )
         reader = threading.Thread(target=_keep, args=(process.stderr, kept), daemon=True)

@@ -1,12 +1,18 @@
-"""The process that executes a page: this interpreter, whatever kernels are installed."""
+"""The process that executes a page: this interpreter, whatever kernels are installed.
+
+In a build of many pages it is a fork of one that has imported what they need: ``lib.book.forks``.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+
+from lib.book import forks
 
 NAME = "python3"
 
@@ -16,12 +22,14 @@ def of_this_interpreter(given: Mapping[str, str], ended: list[int]) -> type[Asyn
 
     The exit status of a kernel that ends by itself goes into ``ended``: below 0 for a signal.
     """
+    place = os.environ.get(forks.VARIABLE)
+    start = forks.command(place) if place else [sys.executable, "-m", "ipykernel_launcher"]
 
     class Kernel(AsyncKernelManager):
         @property
         def kernel_spec(self) -> KernelSpec:
             return KernelSpec(
-                argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                argv=[*start, "-f", "{connection_file}"],
                 display_name="Python 3",
                 language="python",
                 env=dict(given),

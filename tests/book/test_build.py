@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -38,7 +39,7 @@ def checkout(tmp_path, monkeypatch):
 @pytest.fixture
 def complete(checkout, monkeypatch):
     """Something to do, and afterwards everything there."""
-    monkeypatch.setattr(steps, "prepare", lambda: ["something"])
+    monkeypatch.setattr(steps, "prepare", lambda: [SimpleNamespace(kind="site")])
     monkeypatch.setattr(steps, "stale", lambda: [])
     monkeypatch.setattr(site, "check", lambda *_: None)
     return checkout
@@ -105,9 +106,10 @@ import os, signal, subprocess, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests ignores
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from pathlib import Path
+from types import SimpleNamespace
 from lib import paths
 from lib.book import build, plan, steps, toc
-steps.prepare = lambda: ["something"]
+steps.prepare = lambda: [SimpleNamespace(kind="site")]
 root = paths.ROOT = Path(sys.argv[1])
 paths.RESULTS = root / "results"
 toc.write = lambda: None

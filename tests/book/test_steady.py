@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from lib import atomic, paths
-from lib.book import pages, plan, site, steps
+from lib.book import forks, pages, plan, site, steps
 from lib.errors import PageError, ParameterError
 from lib.extraction import sealed
 
@@ -334,6 +334,54 @@ def alone(tmp_path, monkeypatch):
     return write
 
 
+@pytest.fixture(scope="module")
+def kernels():
+    """A process that kernels are forked from: its surroundings for pages, once it answers."""
+    with forks.kept(forks.LEAST) as environment:
+        limit = time.monotonic() + 60
+        while not os.path.exists(environment[forks.VARIABLE]):
+            assert time.monotonic() < limit
+            time.sleep(0.05)
+        yield environment
+
+
+@pytest.fixture(params=["its own", "a fork"])
+def kernel(request, monkeypatch):
+    """Each way in which a page gets its process."""
+    if request.param == "a fork":
+        for name, place in request.getfixturevalue("kernels").items():
+            monkeypatch.setenv(name, place)
+    return request.param
+
+
+def test_a_fork_has_packages_before_and_this_library_only_from_where_it_is(
+    kernels, alone, monkeypatch
+):
+    said = "print({known!r} in sys.modules, os.getcwd(), os.environ['GIVEN'], sys.executable)"
+    cells = [f"import os, sys; {said.format(known=name)}" for name in ("pandas", "lib")]
+    monkeypatch.setenv("GIVEN", "yes")
+    monkeypatch.setenv(forks.VARIABLE, kernels[forks.VARIABLE])
+    page = pages.read(pages.run_page("page", alone(*cells), {}))
+    told = [cell.outputs[0].text for cell in page.cells if cell.get("outputs")]
+    rest = f"{paths.ROOT} yes {sys.executable}\n"
+    assert told == [f"True {rest}", f"False {rest}"]
+
+
+def test_where_nobody_answers_a_page_starts_a_kernel_of_its_own(alone, tmp_path, monkeypatch):
+    monkeypatch.setenv(forks.VARIABLE, str(tmp_path / "nobody"))
+    out = alone("import sys; print('pandas' in sys.modules)")
+    page = pages.read(pages.run_page("page", out, {}))
+    assert page.cells[2].outputs[0].text == "False\n"
+
+
+def test_a_build_of_few_pages_or_elsewhere_keeps_no_process(monkeypatch):
+    with forks.kept(forks.LEAST - 1) as environment:
+        assert environment == {}
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "elsewhere")
+    with forks.kept(99) as environment:
+        assert environment == {}
+
+
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
@@ -342,7 +390,7 @@ def alone(tmp_path, monkeypatch):
         ("import os; os.write(2, b'no \\x1b[1mroom'); os.abort()", "SIGABRT. no ␛"),
     ],
 )
-def test_the_reason_of_a_dead_kernel_is_shown(alone, cell, why):
+def test_the_reason_of_a_dead_kernel_is_shown(kernel, alone, cell, why):
     out = alone("print(1)", cell)
     with pytest.raises(PageError, match="cell 3 of notebooks/page.ipynb: DeadKernelError") as error:
         pages.run_page("page", out, {})
@@ -350,11 +398,37 @@ def test_the_reason_of_a_dead_kernel_is_shown(alone, cell, why):
     assert list(out.parent.iterdir()) == []
 
 
-def test_a_page_that_never_ends_is_ended_and_says_so(alone):
-    out = alone("while True: pass")
+def test_a_page_that_never_ends_is_ended_and_says_so(kernel, alone, tmp_path):
+    out = alone("import os; open('own', 'w').write(str(os.getpid()))\nwhile True: pass")
     with pytest.raises(PageError, match="cell 2 .*longer than the 0.05 minutes that page_minutes"):
         pages.run_page("page", out, {}, seconds=3)
     assert list(out.parent.iterdir()) == []
+    ended((tmp_path / "own").read_text())
+
+
+def ended(process: str) -> None:
+    """A process is gone, now or soon."""
+    limit = time.monotonic() + 30
+    while pages._runs(int(process)):
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def test_a_kernel_ends_with_the_step_that_it_is_for(kernel, alone, tmp_path):
+    out = alone("import os; open('own', 'w').write(str(os.getpid()))\nwhile True: pass")
+    code = (
+        "import sys; from pathlib import Path; from lib import paths; from lib.book import pages; "
+        "paths.ROOT = Path(sys.argv[1]); paths.NOTEBOOKS = paths.ROOT / 'notebooks'; "
+        "pages.run_page('page', sys.argv[2], {})"
+    )
+    step = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(out)])
+    limit = time.monotonic() + 60
+    while not (tmp_path / "own").is_file() or not (tmp_path / "own").read_text():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    step.kill()
+    step.wait()
+    ended((tmp_path / "own").read_text())
 
 
 def test_progress_names_the_step_and_for_how_long(monkeypatch, capsys):
