@@ -70,7 +70,8 @@ def intervals(
     rows
         ``name``, ``group``, ``value``, ``low``, ``high``, ``note``, and ``tone`` (the ink
         of the row, ``better`` unless given) where rows differ. Names keep their
-        order of appearance in every group; more than 60 come in pages of 40.
+        order of appearance in every group, unless ``row`` says from 0 where each stands in
+        its own; more than 60 come in pages of 40.
     title
         Of the axis.
     reference
@@ -96,9 +97,11 @@ def intervals(
     require(rows, (*COLUMNS, "beside") if beside else COLUMNS, what)
     groups = list(dict.fromkeys(rows["group"]))
     names = list(dict.fromkeys(rows["name"]))
+    row = rows["row"] if "row" in rows else rows["name"].map(names.index)
+    count = int(row.max()) + 1
     drawn = pd.DataFrame(
         {
-            "row": rows["name"].map(names.index),
+            "row": row,
             "group": rows["group"].map(groups.index),
             "name": rows["name"].map(plain),
             **{part: rows[part].astype(float).round(5) for part in ("value", "low", "high")},
@@ -107,8 +110,8 @@ def intervals(
             **({"beside": rows["beside"].astype(float).round(5)} if beside else {}),
         }
     ).replace([np.inf, -np.inf], np.nan)
-    drawn, turning, on_page = turn(drawn, len(names), "Rows")
-    order = list(range(A_PAGE if turning else len(names)))
+    drawn, turning, on_page = turn(drawn, count, "Rows")
+    order = list(range(A_PAGE if turning else count))
     scale = _scale(drawn, reference, domain)
     inks = tones(*drawn["tone"].unique())
     chart = (

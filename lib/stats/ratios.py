@@ -1,4 +1,7 @@
-"""A mean as a share of another mean, over prompts, with Fieller's interval."""
+"""A mean as a share of another mean, over prompts, with Fieller's interval.
+
+Where no test is asked for, ``mean`` is what ``lib.stats.signed`` gives without it.
+"""
 
 from __future__ import annotations
 
@@ -49,3 +52,13 @@ def share(values: np.ndarray, of: np.ndarray, level: float = 0.95) -> Ratio:
     middle = a * b - both
     half = np.sqrt(np.maximum(middle**2 - (a**2 - va) * bound, 0))
     return Ratio(np.where(told, a / b, np.nan), (middle - half) / bound, (middle + half) / bound)
+
+
+def mean(values: np.ndarray, level: float = 0.95) -> Ratio:
+    """Mean of values (prompts, …) with Student's interval, NaN for one prompt.
+
+    A share of 1: Fieller's interval is then Student's. Checked against
+    ``scipy.stats.ttest_1samp``.
+    """
+    values = np.asarray(values, float)
+    return share(values, np.ones(()), level)._replace(estimate=values.mean(axis=0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.stats.ratios import share
+from lib.stats.ratios import mean, share
 
 
 def test_at_the_ends_of_a_share_the_t_test_is_at_its_level():
@@ -30,3 +30,13 @@ def test_a_share_that_never_varies_is_itself():
     of = np.asarray([1.0, 2.0, 1.5])[:, None]
     found = share(0.25 * of, of)
     assert [float(each[0]) for each in found] == pytest.approx([0.25] * 3)
+
+
+def test_a_share_of_one_is_the_mean_with_the_interval_of_the_t_test():
+    values = np.random.default_rng(0).exponential(size=(9, 2))
+    found = mean(values, 0.9)
+    for column in range(2):
+        right = stats.ttest_1samp(values[:, column], 0).confidence_interval(0.9)
+        assert (found.low[column], found.high[column]) == pytest.approx(right)
+    one = mean(values[:1])
+    assert one.estimate.tolist() == values[0].tolist() and np.isnan(one.low).all()
