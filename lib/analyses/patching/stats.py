@@ -10,6 +10,8 @@ with its sign turned. Prompts are the unit: comparisons of a prompt are averaged
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -17,6 +19,7 @@ from scipy import stats as scipy_stats
 
 from lib import effects as measured
 from lib.effects import BOTH_ENDS, DENOISING, EVERYTHING, NOISING
+from lib.errors import DataError
 from lib.stats import ratios
 from lib.stats.permutation import holm
 from lib.stats.signed import flipped, per_prompt
@@ -40,7 +43,19 @@ def way_of(mode: str, alignment: str = BOTH_ENDS) -> str:
 
 
 def prompt_of_patched(effects: xr.Dataset) -> np.ndarray:
-    """Of each patched comparison an integer for its prompt."""
+    """Of each patched comparison an integer for its prompt.
+
+    Raises
+    ------
+    DataError
+        Where none was patched.
+    """
+    if not effects.sizes["patched"]:
+        raise DataError(
+            "comparisons that were patched",
+            f"none among the effects of {effects.attrs['model']} on {effects.attrs['dataset']}",
+            "Compute the effects again, with some patched: python -m lib explain.",
+        )
     return measured.prompts(effects)[effects["comparison_of_patched"].values]
 
 
@@ -156,17 +171,11 @@ def verdicts(
     there, back = (
         carried(effects, way_of(mode, alignment))[:, real] for mode in (NOISING, DENOISING)
     )
-    values, margin = (there + back) / 2, margins(effects)
-    prompts = len(margin)
+    margin = margins(effects)
+    prompts, values = len(margin), (there + back) / 2
     found, first, second, own = (ratios.mean(x) for x in (values, there, back, margin))
-    p = np.where(np.isfinite(own.estimate), flipped(values), np.nan)
-    adjusted = holm(p.ravel()).reshape(p.shape)
-    side = np.where((own.low > 0) | (own.high < 0), np.sign(own.estimate), 0.0)
-    on = np.sign(found.estimate)
-    both = (np.sign(first.estimate) == on) & (np.sign(second.estimate) == on)
-    pulls = (adjusted < alpha) & both
-    told = pulls & (side != 0)
-    by = _undone(values, told)
+    judged = judge(there, back, margin, alpha)
+    p, by = judged.p, judged.by
     share = ratios.share(values, margin[:, None])
     names, shape = effects["node"].values[real], p.shape
     table = _long(
@@ -182,22 +191,57 @@ def verdicts(
         **_columns(first, NOISING, f"{NOISING}_"),
         **_columns(second, DENOISING, f"{DENOISING}_"),
         p=p,
-        p_adjusted=adjusted,
+        p_adjusted=judged.p_adjusted,
         mde=detectable(values, alpha / max(1, np.isfinite(p).sum())),
-        pulls=np.select([pulls & (on > 0), pulls], ["better", "worse"], ""),
-        verdict=np.select(
-            [np.isnan(p), by >= 0, told & (on == side), told],
-            [UNDEFINED, CANCELLED, CONFIRMED, OPPOSES],
-            NOT_SHOWN,
-        ),
+        pulls=judged.pulls,
+        verdict=judged.verdict,
         undone_by=np.where(by >= 0, names[by], ""),
         note=np.select(
-            [np.isnan(p), np.full(shape, prompts < 2), np.broadcast_to(side == 0, shape)],
+            [np.isnan(p), np.full(shape, prompts < 2), np.broadcast_to(judged.side == 0, shape)],
             [NOT_NUMBERS, FEW, NO_MARGIN],
             "",
         ),
     )
     return by_head(effects, table)
+
+
+class Judged(NamedTuple):
+    """What ``judge`` finds: arrays (nodes, heads), but for ``side`` (heads,)."""
+
+    p: np.ndarray
+    p_adjusted: np.ndarray
+    pulls: np.ndarray
+    verdict: np.ndarray
+    by: np.ndarray  # place of the node that takes back what a cancelled one carries, else −1
+    side: np.ndarray  # the sign of the mean margin, 0 where it isn't told from 0
+
+
+def judge(there: np.ndarray, back: np.ndarray, margin: np.ndarray, alpha: float = ALPHA) -> Judged:
+    """The verdicts of ``verdicts``, from what nodes carry.
+
+    Parameters
+    ----------
+    there, back
+        By noising and by denoising, one a prompt: (prompts, nodes, heads).
+    margin
+        (prompts, heads).
+    """
+    values = (there + back) / 2
+    own = ratios.mean(margin)
+    p = np.where(np.isfinite(own.estimate), flipped(values), np.nan)
+    adjusted = holm(p.ravel()).reshape(p.shape)
+    side = np.where((own.low > 0) | (own.high < 0), np.sign(own.estimate), 0.0)
+    on, first, second = (np.sign(x.mean(axis=0)) for x in (values, there, back))
+    pulls = (adjusted < alpha) & (first == on) & (second == on)
+    told = pulls & (side != 0)
+    by = _undone(values, told)
+    verdict = np.select(
+        [np.isnan(p), by >= 0, told & (on == side), told],
+        [UNDEFINED, CANCELLED, CONFIRMED, OPPOSES],
+        NOT_SHOWN,
+    )
+    sides = np.select([pulls & (on > 0), pulls], ["better", "worse"], "")
+    return Judged(p, adjusted, sides, verdict, by, side)
 
 
 def same(values: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ agree but for noise of their own. Values have heavy tails.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -21,6 +22,40 @@ ALIKE = 0.5  # share of a node's variance that nodes and heads have in common
 OWN = 0.4  # sd of what noising and denoising each have alone, of a node's
 LONGER = 12  # tokens of each better response; the worse ones have ten
 WAYS = tuple(f"{mode}, {end}" for end in (BOTH_ENDS, LEFT) for mode in (NOISING, DENOISING))
+
+
+NODES = tuple(components(LAYERS)[1:-1])
+
+
+class Planted(NamedTuple):
+    """What nodes carry by noising and by denoising, (prompts, nodes, heads), and margins."""
+
+    there: np.ndarray
+    back: np.ndarray
+    margin: np.ndarray  # (prompts, heads)
+
+    def exchanged(self, seed: int) -> Planted:
+        """With better and worse exchanged at random in each prompt: as ``exchanged`` below."""
+        swap = _swapped(len(self.margin), seed)
+        each = swap[:, None, None]
+        return Planted(
+            np.where(each, -self.back, self.there),
+            np.where(each, -self.there, self.back),
+            np.where(swap[:, None], -self.margin, self.margin),
+        )
+
+
+def planted(
+    prompts: int = 48,
+    heads: int = 3,
+    *,
+    carry: Mapping[str, float] | None = None,
+    cancel: Mapping[str, str] | None = None,
+    margin: float = 1.0,
+    seed: int = 0,
+) -> Planted:
+    """What ``patching_world`` plants, without the rest of effects."""
+    return _planted(np.random.default_rng(seed), prompts, heads, carry, cancel, margin)[0]
 
 
 def patching_world(
@@ -47,43 +82,60 @@ def patching_world(
         Of everything.
     """
     generator = np.random.default_rng(seed)
-
-    def drawn(*shape: int) -> np.ndarray:
-        return generator.standard_t(TAILS, shape) / np.sqrt(TAILS / (TAILS - 2))
-
-    names = components(LAYERS)[1:-1]
-    many = len(names)
-    size = np.exp(generator.normal(-2, 1, (many, 1)))
-    side = generator.choice([-1.0, 1.0], (many, heads))
-    common, own = drawn(prompts, 1, heads), drawn(prompts, many, heads)
-    values = np.sqrt(ALIKE) * side * common + np.sqrt(1 - ALIKE) * own
-    for name, mean in (carry or {}).items():
-        values[:, names.index(name)] += mean
-    for name, by in (cancel or {}).items():
-        place, other = names.index(name), names.index(by)
-        size[other] = size[place]
-        values[:, other] = 0.1 * drawn(prompts, heads) - values[:, place]
-    values *= size
-    noise = [OWN * size * drawn(prompts, many, heads) for _ in range(4)]
+    found, values, size = _planted(generator, prompts, heads, carry, cancel, margin)
+    shape, whole = values.shape, found.margin
     # From the left half of it is out of reach.
-    ways = [*(values + x for x in noise[:2]), *(values / 2 + x for x in noise[2:])]
-    whole = drawn(prompts, heads) + margin + common[:, 0]
-    parts = values + size * drawn(prompts, many, heads) / 2
-    raw = parts + 2 * size * drawn(prompts, many, heads)
+    left = [values / 2 + OWN * size * _drawn(generator, *shape) for _ in range(2)]
+    parts = values + size * _drawn(generator, *shape) / 2
+    raw = parts + 2 * size * _drawn(generator, *shape)
     ends = (whole, whole, whole / 2, whole / 2)
     effect = {
         name: -np.concatenate([carried, end[:, None]], axis=1)
-        for name, carried, end in zip(WAYS, ways, ends, strict=True)
+        for name, carried, end in zip(WAYS, (found.there, found.back, *left), ends, strict=True)
     }
-    found = make_effects(
+    effects = make_effects(
         _summed(parts, whole),
         effect,
         part_raw=_summed(raw, whole),
         patched=range(prompts),
         name="planted/patching",
     )
-    found["n_response_tokens"].values[::2] = LONGER
-    return found.sel(way=list(WAYS))
+    effects["n_response_tokens"].values[::2] = LONGER
+    return effects.sel(way=list(WAYS))
+
+
+def _drawn(generator: np.random.Generator, *shape: int) -> np.ndarray:
+    return generator.standard_t(TAILS, shape) / np.sqrt(TAILS / (TAILS - 2))
+
+
+def _planted(
+    generator: np.random.Generator,
+    prompts: int,
+    heads: int,
+    carry: Mapping[str, float] | None,
+    cancel: Mapping[str, str] | None,
+    margin: float,
+) -> tuple[Planted, np.ndarray, np.ndarray]:
+    """With what nodes carry in truth, and their sizes."""
+    size = np.exp(generator.normal(-2, 1, (len(NODES), 1)))
+    side = generator.choice([-1.0, 1.0], (len(NODES), heads))
+    common = _drawn(generator, prompts, 1, heads)
+    own = _drawn(generator, prompts, len(NODES), heads)
+    values = np.sqrt(ALIKE) * side * common + np.sqrt(1 - ALIKE) * own
+    for name, mean in (carry or {}).items():
+        values[:, NODES.index(name)] += mean
+    for name, by in (cancel or {}).items():
+        place, other = NODES.index(name), NODES.index(by)
+        size[other] = size[place]
+        values[:, other] = 0.1 * _drawn(generator, prompts, heads) - values[:, place]
+    values *= size
+    ways = (values + OWN * size * _drawn(generator, *values.shape) for _ in range(2))
+    whole = _drawn(generator, prompts, heads) + margin + common[:, 0]
+    return Planted(*ways, whole), values, size
+
+
+def _swapped(prompts: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).random(prompts) < 0.5
 
 
 def _summed(parts: np.ndarray, margin: np.ndarray) -> np.ndarray:
@@ -99,7 +151,7 @@ def exchanged(effects: xr.Dataset, seed: int = 0) -> xr.Dataset:
 
     What was noising is then denoising, and every sign is turned.
     """
-    swap = np.random.default_rng(seed).random(effects.sizes["patched"]) < 0.5
+    swap = _swapped(effects.sizes["patched"], seed)
     found = effects.copy(deep=True)
     for mode, other in ((NOISING, DENOISING), (DENOISING, NOISING)):
         for alignment in (BOTH_ENDS, LEFT):

@@ -14,7 +14,7 @@ from scipy import stats as scipy_stats
 
 from lib.analyses.patching import agreement, charts, stats, words
 from lib.analyses.patching.stats import CANCELLED, CONFIRMED, NOT_SHOWN, OPPOSES, UNDEFINED
-from lib.analyses.patching.worlds import exchanged, patching_world
+from lib.analyses.patching.worlds import exchanged, patching_world, planted
 from lib.data.published import figures
 from lib.effects import BOTH_ENDS, DENOISING, EVERYTHING, FINAL, LEFT, NOISING
 from lib.errors import DataError
@@ -99,7 +99,7 @@ def test_a_head_that_prefers_the_worse_response_is_carried_that_way():
 
 
 def test_without_a_margin_there_is_nothing_to_carry():
-    effects = setting(patching_world(12, 2, margin=0, seed=3), "mlp 3", noising=1, denoising=1)
+    effects = setting(patching_world(12, 2, margin=0, seed=4), "mlp 3", noising=1, denoising=1)
     found = stats.verdicts(effects)
     assert (found["verdict"] == NOT_SHOWN).all() and (found["note"] == stats.NO_MARGIN).all()
     assert found["share"].isna().all()
@@ -306,3 +306,18 @@ def test_hostile_names_stay_text(world):
     found = stats.verdicts(effects)
     for chart in (charts.largest(stats.largest(effects, found)), charts.depth(found)):
         assert "</script><script>" not in chart.html().replace("</figure><script>", "")
+
+
+def test_effects_without_patches_are_refused_in_words(world):
+    with pytest.raises(DataError, match="none among the effects of planted.*with some patched"):
+        stats.verdicts(world.isel(patched=slice(0)))
+
+
+def test_planted_values_are_those_of_the_world_and_exchange_as_it_does():
+    options = {"carry": PLANTED, "cancel": {"attention 7": "mlp 7"}, "seed": 3}
+    values, effects = planted(**options), patching_world(**options)
+    for made, whole in ((values, effects), (values.exchanged(5), exchanged(effects, 5))):
+        for mode, own in (("noising", made.there), ("denoising", made.back)):
+            carried = stats.carried(whole, f"{mode}, {BOTH_ENDS}")[:, :-1]
+            assert own == pytest.approx(carried, abs=1e-5)
+        assert made.margin == pytest.approx(stats.margins(whole), abs=1e-5)
