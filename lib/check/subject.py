@@ -21,9 +21,7 @@ FEWER = 8  # in a quick check
 
 def encoded(format, items: Items) -> tuple[Items, list[EncodedItem]]:
     """The items that a template renders, and their tokens."""
-    texts, owner = items.responses["text"].to_numpy(), items.item_of_response
-    answers = [texts[owner == i] for i in range(len(items))]
-    found = format.encode_many(items.prompts["prompt"], answers)
+    found = format.encode_many(items.prompts["prompt"], items.answers)
     kept = [i for i, item in enumerate(found) if not isinstance(item, RenderError)]
     return items.select(np.asarray(kept, int), REFUSED), [found[i] for i in kept]
 

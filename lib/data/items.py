@@ -92,6 +92,12 @@ class Items:
         return position.loc[self.responses["item"]].to_numpy()
 
     @property
+    def answers(self) -> list[list[str]]:
+        """The texts of each item's responses, by slot."""
+        first = np.searchsorted(self.item_of_response, np.arange(1, len(self)))
+        return [part.tolist() for part in np.split(self.responses["text"].to_numpy(), first)]
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of prompts, responses and comparisons, in order; 16 hex digits."""
         digest = hashlib.sha256()

@@ -76,12 +76,11 @@ def sample(model, items, kept: np.ndarray | None = None) -> list:
     from lib.models.prompt import RenderError
 
     kept = np.arange(len(items)) if kept is None else kept
-    first = np.searchsorted(items.item_of_response, np.arange(len(items) + 1))
-    texts, prompts = items.responses["text"].to_numpy(), items.prompts["prompt"].to_list()
+    answers, prompts = items.answers, items.prompts["prompt"].to_list()
     found = []
     for i in kept[:: max(1, -(-len(kept) // SAMPLED))]:
         try:
-            item = model.format.encode(prompts[i], texts[first[i] : first[i + 1]])
+            item = model.format.encode(prompts[i], answers[i])
         except RenderError:
             continue
         if not unfit(model, item):

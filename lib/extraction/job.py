@@ -109,10 +109,8 @@ class Job:
         return np.bincount(self.items.item_of_response, minlength=len(self.items))
 
     @cached_property
-    def _texts(self) -> list[np.ndarray]:
-        """Of each item's responses."""
-        texts = self.items.responses["text"].to_numpy()
-        return np.split(texts, np.cumsum(self._counts)[:-1])
+    def _answers(self) -> list[list[str]]:
+        return self.items.answers
 
     def encode(self, number: int) -> Encoded:
         """Tokens of a shard's items, without those that can't be scored."""
@@ -122,7 +120,7 @@ class Job:
             return self.ahead[number]
         shard = self.shards[number]
         prompts = self.items.prompts["prompt"].iloc[shard]
-        found = self.model.format.encode_many(prompts, self._texts[shard])
+        found = self.model.format.encode_many(prompts, self._answers[shard])
         encoded = Encoded([], [], {})
         for i, item in enumerate(found, shard.start):
             reason = REFUSED if isinstance(item, RenderError) else unfit(self.model, item)

@@ -50,10 +50,8 @@ def verify(
         raise differ("the items at hand", f"others (fingerprint {kept.fingerprint})")
     if [head.name for head in model.heads] != run["head"].values.tolist():
         raise differ(f"the heads of {model.name}", "others")
-    responses = kept.responses["text"].to_numpy()
     owner = kept.item_of_response
-    answers = [responses[owner == i] for i in range(len(kept))]
-    encoded = model.format.encode_many(kept.prompts["prompt"], answers)
+    encoded = model.format.encode_many(kept.prompts["prompt"], kept.answers)
     if refused := [found for found in encoded if isinstance(found, RenderError)]:
         raise differ(
             f"items that the template of {model.name} renders", f"{len(refused)}: {refused[0]}"

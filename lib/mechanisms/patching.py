@@ -537,11 +537,7 @@ class _Pair:
 def _pairs(model, items) -> list[_Pair]:
     table = items.comparisons
     owner, slot = items.item_of_response, items.responses["slot"].to_numpy()
-    grouped = np.split(
-        items.responses["text"].to_numpy(),
-        np.cumsum(np.bincount(owner, minlength=len(items)))[:-1],
-    )
-    encoded = model.format.encode_many(items.prompts["prompt"], [list(g) for g in grouped])
+    encoded = model.format.encode_many(items.prompts["prompt"], items.answers)
     found = []
     for better, worse, criterion, subset in table[
         ["better", "worse", "criterion", "subset"]

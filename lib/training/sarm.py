@@ -140,11 +140,7 @@ def prepare(model, sets: Mapping[str, Items], layer: int) -> Data:
         )
     encoded, held, opening, prints = [], [], [], []
     for items in sets.values():
-        owner = items.item_of_response
-        texts = items.responses["text"].to_numpy()
-        found = known.format.encode_many(
-            items.prompts["prompt"], [texts[owner == i] for i in range(len(items))]
-        )
+        found = known.format.encode_many(items.prompts["prompt"], items.answers)
         prompts = items.prompts["prompt"]
         encoded += found
         held += [*(split.side(prompts) == "held_out")]

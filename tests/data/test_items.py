@@ -48,6 +48,8 @@ def test_slots_of_each_item_become_rows_of_the_whole():
     assert items.comparisons["better"].tolist() == [0, 4, 3, 6]
     assert items.comparisons["worse"].tolist() == [1, 2, 2, 5]
     assert items.item_of_response.tolist() == [0, 0, 1, 1, 1, 2, 2]
+    assert items.answers == [["a0", "a1"], ["b0", "b1", "b2"], ["c0", "c1"]]
+    assert items.select([1]).answers == [["b0", "b1", "b2"]]
     assert items.dropped == {"empty": 4}
     assert len(items) == 3
 

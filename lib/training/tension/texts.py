@@ -83,11 +83,7 @@ def load(name: str, format: PromptFormat, source: str = "", limit: int = 0) -> T
     """
     items = load_items(name, source=source, limit=limit)
     owner = items.item_of_response
-    grouped = np.split(
-        items.responses["text"].to_numpy(),
-        np.cumsum(np.bincount(owner, minlength=len(items)))[:-1],
-    )
-    encoded = format.encode_many(items.prompts["prompt"], [list(texts) for texts in grouped])
+    encoded = format.encode_many(items.prompts["prompt"], items.answers)
     slot = items.responses["slot"].to_numpy()
     sequences = [
         None if isinstance(encoded[item], Exception) else encoded[item].sequences[place]
