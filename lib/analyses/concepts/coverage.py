@@ -7,6 +7,8 @@ probes whatever they show: with many it is 1 for every concept, with two it is l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -78,6 +80,16 @@ def coverage(
     return table[_COLUMNS]
 
 
+def index(margins: Sequence[np.ndarray]) -> np.ndarray:
+    """The published index of each concept, shape (concepts, heads).
+
+    ``margins`` holds those of each concept's probes, shape (probes, heads).
+    """
+    stretched = _stretched(np.concatenate(margins))
+    parts = np.split(stretched, np.cumsum([len(each) for each in margins])[:-1])
+    return _disparity(np.stack([_covered(part) for part in parts]))
+
+
 def _stretched(gaps: np.ndarray) -> np.ndarray:
     """Margins of all probes stretched to 0 … 1, ½ where they are all the same."""
     least, most = gaps.min(axis=0), gaps.max(axis=0)
@@ -96,7 +108,4 @@ def _disparity(covered: np.ndarray) -> np.ndarray:
 
 
 def _few(usable, few: int, generator: np.random.Generator) -> np.ndarray:
-    chosen = [each.gap[generator.permutation(len(each))[:few]] for each in usable]
-    stretched = _stretched(np.concatenate(chosen))
-    parts = np.split(stretched, np.cumsum([len(gap) for gap in chosen])[:-1])
-    return _disparity(np.stack([_covered(part) for part in parts]))
+    return index([each.gap[generator.permutation(len(each))[:few]] for each in usable])

@@ -311,6 +311,61 @@ def cascade(tables: Tables) -> Facts:
     return {"on_a_line": tables.every["planted"]["cascade"] > LINE}
 
 
+def cascade_risk(tables: Tables) -> Facts:
+    """The least risk of correlations that are all 1 or −1, and how often some failure adds to it.
+
+    Where each dimension's mean difference is below 0 as often as above, independently, none of
+    k is with probability 2⁻ᵏ.
+    """
+    given = tables.figures["reward_lens"]["cascade_risk"]
+    floor, share = sum(given["weights"][1:]), 1 - 0.5 ** given["dimensions"]
+    full = cascade(tables)["on_a_line"] and floor >= given["high"]
+    return {"floor": floor, "share": share, "built_in": full and share > LEVEL}
+
+
+def distortion(tables: Tables) -> Facts:
+    """Is some dimension often at high risk where there is nothing to find?"""
+    probes = tables.figures["reward_lens"]["distortion"]["probes"].values()
+    return {
+        "dimensions": len(probes),
+        "fewest": min(probes),
+        "most": max(probes),
+        "often": tables.every["planted"]["distortion"] > LEVEL,
+    }
+
+
+def conflicts(tables: Tables) -> Facts:
+    """How often are directions of nothing called aligned or in conflict?"""
+    called = stats.conflicts(tables.figures, tables.runs, seed=tables.seed)
+    return {"called": called, "often": len(called) > 0 and (called["share"] > LEVEL).all()}
+
+
+def concept_signs(tables: Tables) -> Facts:
+    """Is the response that stands for more words the one of fewer?"""
+    pairs = tables.figures["reward_lens"]["concept_lengths"]["verbosity"]
+    shorter = sum(more < less for more, less in pairs)
+    return {
+        "many": len(pairs),
+        "shorter": shorter,
+        "characters": [{"more": more, "less": less} for more, less in pairs],
+        "turned": shorter == len(pairs),
+    }
+
+
+def separability(tables: Tables) -> Facts:
+    """Is it the same for a concept that is there and for one that isn't?"""
+    values = list(tables.every["planted"]["separability"].values())
+    return {"constant": math.isclose(min(values), max(values), rel_tol=1e-9)}
+
+
+def concept_risk(tables: Tables) -> Facts:
+    """The |cos| from which a listed concept's risk is high, and the most that another's can be."""
+    given = tables.figures["reward_lens"]["concept_risk"]
+    listed, most = given["listed"], given["other"]["slope"]
+    reach = (given["high"] - listed["least"]) / listed["slope"]
+    return {"reach": reach, "most": most, "by_name": most <= given["high"] and reach < 1}
+
+
 def no_effect(tables: Tables) -> Facts:
     """How often a probe that has nothing to find is called significant, by number of pairs.
 

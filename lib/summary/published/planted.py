@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from scipy import stats as scipy_stats
 
+from lib.analyses.concepts import coverage
+from lib.analyses.concepts.pairs import pairs
+from lib.analyses.concepts.worlds import concept_world
 from lib.analyses.disentanglement import stats
 from lib.analyses.disentanglement.worlds import levels_world
 from lib.analyses.geometry.stats import cosines as cosine_matrix
@@ -17,7 +22,7 @@ from lib.analyses.separability.worlds import separability_world
 from lib.summary.published.stats import Figures
 
 
-def planted_evidence(figures: Figures, *, seed: int = 0) -> dict[str, float]:
+def planted_evidence(figures: Figures, *, seed: int = 0) -> dict[str, Any]:
     """What the published methods say where the truth is known.
 
     Returns
@@ -32,7 +37,10 @@ def planted_evidence(figures: Figures, *, seed: int = 0) -> dict[str, float]:
         ``gap`` and ``gap_again``: RMS cosine of the same scores in two gauges, with
         ``moved``, the largest difference of a score over the scores' standard deviation.
         ``cascade``: smallest |r| of ``cascade_draws`` draws of as many points as the cascade
-        correlates.
+        correlates. ``distortion``: share of ``distortion_draws`` draws of normal differences
+        about nothing in which some dimension's published index is high. ``separability``: the
+        published one of a concept that was planted (``paid``) and of one that wasn't
+        (``random``).
     """
     audit = figures["audit"]
     heads, n = len(audit["names"]), audit["hh"]["n"]
@@ -50,6 +58,7 @@ def planted_evidence(figures: Figures, *, seed: int = 0) -> dict[str, float]:
     before, after = (w.run["score"].values.astype(float) for w in (one, other))
     points = generator.standard_normal((100, 2, figures["reward_lens"]["cascade_points"]))
     cascade = [abs(np.corrcoef(draw)[0, 1]) for draw in points]
+    distortion = _high(figures["reward_lens"]["distortion"], generator)
     return {
         "probe": float(probe["accuracy"].iloc[0]),
         "probe_predicted": float(kept["predicted"].iloc[0]),
@@ -61,4 +70,18 @@ def planted_evidence(figures: Figures, *, seed: int = 0) -> dict[str, float]:
         "moved": float(np.abs(before - after).max() / before.std()),
         "cascade": float(min(cascade)),
         "cascade_draws": len(cascade),
+        "distortion": float(distortion.mean()),
+        "distortion_draws": len(distortion),
+        "separability": {kind: _separability(kind, seed) for kind in ("paid", "random")},
     }
+
+
+def _high(given: Mapping, generator: np.random.Generator, draws: int = 1_000) -> np.ndarray:
+    """Of normal differences about nothing: is some dimension at high risk? Shape (draws,)."""
+    margins = [generator.standard_normal((many, draws)) for many in given["probes"].values()]
+    return (coverage.index(margins) > given["high"]).any(axis=0)
+
+
+def _separability(kind: str, seed: int) -> float:
+    direction = pairs(concept_world(kind, seed=seed).run)[0].difference.mean(axis=0)
+    return min(1.0, float(np.linalg.norm(direction / np.linalg.norm(direction))))

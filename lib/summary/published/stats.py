@@ -11,6 +11,7 @@
 ``crossover``        heads that are right about one part of hh-rlhf, on the other part
 ``probes_again``     the published probe on runs at hand, beside what the kept variance predicts
 ``folds_again``      what its folds and components add to accuracies
+``conflicts``        cosines of directions where there is no preference
 ``figures`` is what ``lib.data.published.figures`` returns. ``claims``
 puts a verdict on each claim.
 """
@@ -529,6 +530,42 @@ def levels(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
             )
     columns = ["dataset", "rho", "within", "largest"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def conflicts(
+    figures: Figures, runs: Sequence[xr.Dataset], *, draws: int = 2_000, seed: int = 0
+) -> pd.DataFrame:
+    """Cosines of directions of pairs whose better and worse response were exchanged at random.
+
+    Each draw takes as many pairs as a published concept has for each of two directions, from
+    prompts of a run, and exchanges each with probability one half: no preference is left.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``dataset`` and ``share`` of the cosines that are called aligned or in conflict; runs
+        without states of enough pairs left out.
+    """
+    given = figures["reward_lens"]["conflict"]
+    size, generator, rows = given["pairs"], np.random.default_rng(seed), []
+    for run in runs:
+        aligned, hidden = align(run), run["hidden"].values.astype(float)
+        difference = hidden[aligned.better] - hidden[aligned.worse]
+        usable = np.isfinite(difference).all(axis=1) & difference.any(axis=1)
+        first = np.unique(aligned.prompt[usable], return_index=True)[1]  # one pair a prompt
+        difference = difference[usable][first]
+        if len(difference) < 4 * size:
+            continue
+        chosen = np.stack(
+            [generator.choice(len(difference), 2 * size, replace=False) for _ in range(draws)]
+        )
+        exchanged = difference[chosen] * generator.choice([-1.0, 1.0], (*chosen.shape, 1))
+        one, other = exchanged[:, :size].mean(axis=1), exchanged[:, size:].mean(axis=1)
+        length = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+        cosine = (one * other).sum(axis=1)[length > 0] / length[length > 0]
+        share = (np.abs(cosine) >= given["orthogonal"]).mean()
+        rows.append({"dataset": run.attrs["dataset"], "share": share})
+    return pd.DataFrame(rows, columns=["dataset", "share"])
 
 
 def lengths(figures: Figures, runs: Sequence[xr.Dataset]) -> pd.DataFrame:

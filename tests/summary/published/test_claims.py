@@ -23,6 +23,7 @@ ON_RUNS = (
     "folds",
     "prompts",
     "lens-alignment",
+    "lens-conflict",
 )
 PAGE = Path(__file__).with_name("page.txt")
 
@@ -138,6 +139,16 @@ CHANGES = [
         (("reward_lens", "cascade_points"), 20, "lens-cascade", "undecided", "of 20 random"),
         # |t| beyond .8 · 2 with 4 degrees of freedom: .185
         (("reward_lens", "probe_pairs"), [1, 5], "lens-probes", "artefact", "18% (pairs: 5)"),
+        # (.5 − .1)/.8
+        (
+            ("reward_lens", "concept_risk", "listed", "least"),
+            *(0.1, "lens-concept-risk", "artefact", "|cos| 0.500 on"),
+        ),
+        (
+            ("reward_lens", "concept_lengths", "verbosity"),
+            *([[300, 200], [5, 9]], "lens-concept-signs", "undecided", "in 1 of 2 pairs"),
+        ),
+        (("reward_lens", "distortion", "high"), 1.0, "lens-distortion", "undecided", "in 0% of"),
         ((AUDIT, "hh", "harmless_first"), 300, "sample", "holds", "300 of 800"),
         # 11 of 19 are given and below the share
         ((AUDIT, "hh", "valid"), 9, "hh-valid", "fails", "1 of the 12"),
@@ -181,6 +192,16 @@ CHANGES = [
     [
         # |t| beyond .8 · 3 with 9 degrees of freedom: .0399
         (("reward_lens", "probe_pairs"), [1, 10], "lens-probes", "undecided", "4% (pairs: 10)"),
+        # another concept's risk can be high as well
+        (
+            ("reward_lens", "concept_risk", "other", "slope"),
+            *(0.6, "lens-concept-risk", "undecided", "at most 0.6"),
+        ),
+        # the parts about correlations leave room
+        (
+            ("reward_lens", "cascade_risk", "weights"),
+            *([0.6, 0.2, 0.2], "lens-cascade-risk", "undecided", "at least 0.4"),
+        ),
         # .45 of 4000 has [.435, .466] and p = 3e-10
         ((AUDIT, "hh", "n"), 4000, "sample", "fails", "4000 of 4000"),
         ((AUDIT, "hh", "rates", "helpfulness"), 0.45, "hh-helpfulness", "holds", "0.450 ["),
@@ -197,6 +218,14 @@ CHANGES = [
         ),
     ],
     [
+        # none of three is above: 1/8
+        (
+            ("reward_lens", "cascade_risk", "dimensions"),
+            3,
+            "lens-cascade-risk",
+            "artefact",
+            "87.5%",
+        ),
         # 4 of the 12 given are above, and 7 were not given: 4 to 11
         ((AUDIT, "hh", "valid"), 4, "hh-chance", "undecided", "4 are above"),
         (PICTURE, "https://a.b", "geometry-picture", "holds", "0.04 ["),
@@ -281,8 +310,11 @@ def test_runs_fill_the_rows(figures, table, part):
         assert "not computed" not in row(filled, key)["recomputed"], key
     cross = row(filled, "valid-heads-cross")
     assert "harm wins" in cross["recomputed"] and "it goes against them" in cross["evidence"]
-    # a run's results change no verdict, but that of probes where they defy the prediction
-    assert filled["verdict"].equals(table["verdict"])
+    # a run's results change no verdict, but that of probes where they defy the prediction, and
+    # that of conflicts, which is of states alone
+    assert row(filled, "lens-conflict")["verdict"] == words.VERDICTS["artefact"]
+    others = table["key"] != "lens-conflict"
+    assert filled["verdict"][others].equals(table["verdict"][others])
 
 
 def test_fits_are_not_called_heads(figures):

@@ -9,6 +9,8 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
+from lib.analyses.cascade import stats as cascade
+from lib.analyses.concepts import conflict, coverage, divergence
 from lib.analyses.separability.worlds import separability_world
 from lib.planted.worlds import make_run
 from lib.summary.published import planted, stats
@@ -271,6 +273,37 @@ def test_runs_without_states_or_with_few_prompts_have_no_folds():
     assert stats.folds_again([without, small]).empty and stats.folds_again([]).empty
 
 
+def test_directions_of_nothing_are_called_as_often_as_random_ones_meet(figures):
+    """In d dimensions (1 + cos)/2 of two random directions is Beta((d − 1)/2, (d − 1)/2)."""
+    generator = np.random.default_rng(5)
+    hidden = generator.standard_normal((4000, 20))
+    runs = [
+        make_run(np.zeros((4000, 1)), hidden=hidden, name="round"),
+        make_run(np.zeros((40, 1)), hidden=np.arange(40.0)[:, None] ** 2, name="line"),
+        make_run(np.zeros((40, 1)), name="without states"),
+        make_run(np.zeros((14, 1)), hidden=hidden[:14], name="too few"),
+    ]
+    table = stats.conflicts(figures, runs).set_index("dataset")["share"]
+    expected = 2 * scipy_stats.beta.cdf(0.4, 9.5, 9.5)
+    assert table["round"] == pytest.approx(expected, abs=3 * math.sqrt(0.24 / 2000))
+    assert table["line"] == 1 and len(table) == 2
+    assert list(stats.conflicts(figures, [])) == ["dataset", "share"]
+
+
+def test_thresholds_of_the_rooms_are_the_published_ones(figures):
+    given = figures["reward_lens"]
+    assert given["distortion"]["high"] == coverage.HIGH
+    assert min(given["distortion"]["probes"].values()) <= coverage.FEW
+    assert (
+        tuple(given["conflict"][name] for name in ("aligned", "orthogonal", "conflict"))
+        == conflict.PUBLISHED
+    )
+    risk = given["cascade_risk"]
+    assert tuple(risk["weights"]) == cascade.WEIGHTS and risk["high"] == cascade.LEAST_RISK
+    assert given["cascade_points"] == cascade.TWO
+    assert given["divergence"]["threshold"] == divergence.THRESHOLD
+
+
 def test_planted_worlds_show_what_the_methods_do(figures):
     found = planted.planted_evidence(figures)
     assert found["probe"] > 0.7  # the concept is absent
@@ -280,3 +313,5 @@ def test_planted_worlds_show_what_the_methods_do(figures):
     assert found["between"] > 0.6 and found["within"] < -0.6 and abs(found["pooled"]) < 0.1
     assert found["gap"] > 0.3 and found["gap_again"] < 1e-6 and found["moved"] < 1e-5
     assert found["cascade"] == pytest.approx(1)
+    assert 0.4 < found["distortion"] < 0.6
+    assert list(found["separability"].values()) == pytest.approx([1, 1])
