@@ -220,6 +220,20 @@ def answer(rules: pd.DataFrame, subset: str = ALL) -> str:
     return " ".join([_ranks(gate), _compared(rules, others), *debiased(rules, subset)])
 
 
+def verdict(rules: pd.DataFrame, subset: str = ALL) -> str:
+    """``answer`` without its figures: what the gate ranks, and beside which rules it gains, loses
+    or neither.
+    """
+    gate, others = _beside(rules, subset)
+    if gate["note"]:
+        return f"the gate can't be compared with fixed rules: {gate['note']}."
+    outcome = others["outcome"].replace(BEFORE, NEITHER)
+    kinds = {kind: others[outcome == kind] for kind in (GAINS, LOSES, NEITHER)}
+    told = words.cases(kinds, lambda row: row.rule)
+    ranked = f"the gate ranks {words.rate(gate)} of comparisons as the data set marks them"
+    return f"{ranked}. After Holm over {_tests(rules)} it {told}."
+
+
 def glued(rules: pd.DataFrame) -> dict[str, str]:
     """Values of the page for other pages: each rule's win rate and gain, each part's answer."""
     overall = rules[rules["subset"] == ALL].set_index("rule")
@@ -231,4 +245,6 @@ def glued(rules: pd.DataFrame) -> dict[str, str]:
         for rule, gain in overall["gain"].drop(GATE).items()
     }
     parts = [name for name in rules["subset"].unique() if name != ALL]
-    return rates | {f"answer-{name}": answer(rules, name) for name in parts}
+    verdicts = {f"verdict-{name}": verdict(rules, name) for name in parts}
+    answers = {f"answer-{name}": answer(rules, name) for name in parts}
+    return rates | answers | verdicts | {"verdict": verdict(rules)}

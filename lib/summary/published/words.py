@@ -27,12 +27,12 @@ AUDIT = "reward-basis-audit"
 # Filled from ``glued``.
 OF_THE_AUDIT = (
     "Of {audit-claims} claims of this audit {audit-holds} hold and {audit-fails} fail; "
-    "{audit-artefact} are artefacts of its method, and {audit-undecided} can't be told from what "
+    "{audit-artefact} are artefacts of its method, and {audit-undecided} can't be told, given what "
     "was published."
 )
 ANSWER = (
     "Of {claims} claims {claims-holds} hold and {claims-fails} fail; {claims-artefact} are "
-    "artefacts of the method, and {claims-undecided} can't be told from what was published."
+    "artefacts of the method, and {claims-undecided} can't be told, given what was published."
 )
 NAMES = (
     "{heads-misnamed} of {heads} heads were called by a name that isn't theirs. The only head that "
