@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -41,11 +41,35 @@ def takeaways(
         why(found, largest, first),
         *attributed(agreement, faults, first, published),
         from_the_left(alignment, first),
-        *[why(found, largest, head) for head in others],
+        *_others(found, largest, others),
         *between(ways, first),
         *recomputed(gate),
         *family(found),
     ]
+
+
+def _others(found: pd.DataFrame, largest: pd.DataFrame, heads: Sequence[str]) -> list[str]:
+    """Further heads; those with no mean margin and no pull on it share one sentence."""
+    rows = found[found["head"].isin(heads)]
+    idle = rows.groupby("head", sort=False).filter(
+        lambda own: own["note"].eq(NO_MARGIN).all() and own["pulls"].eq("").all()
+    )
+    names = idle["head"].unique()
+    if len(names) < 2:
+        names = []
+    sentences = [why(found, largest, head) for head in heads if head not in names]
+    if len(names):
+        each = idle.drop_duplicates("head")
+        means = [
+            f"{row.head} {words.estimate(row.margin, row.margin_low, row.margin_high)}"
+            for row in each.itertuples()
+        ]
+        sentences.append(
+            f"The mean margins of {len(names)} heads over "
+            f"{words.count(int(each['prompts'].iloc[0]), 'prompt')} are not told from 0, so no node "
+            f"can be shown to carry them: {', '.join(means)}."
+        )
+    return sentences
 
 
 def why(found: pd.DataFrame, largest: pd.DataFrame, head: str) -> str:
@@ -152,23 +176,23 @@ def attributed(
     each = agreement[agreement["head"] != head].groupby(["alignment", "parts"])["rho"]
     spans = ""
     if agreement["head"].nunique() > 1:
-        ranges = [words.span(each.get_group(way), "+.2f") for way in (CORRECTED, AS_PUBLISHED)]
+        ranges = [words.span(each.get_group(way), "+z.2f") for way in (CORRECTED, AS_PUBLISHED)]
         spans = f" Over the other heads it is {ranges[0]}, as published {ranges[1]}."
     return [
         f"{head}: the ranks that attribution and noising give the nodes correlate with a mean ρ of "
-        f"{_rho(mended)} over prompts (median {mended['median']:+.2f}, middle half "
-        f"{mended['lower']:+.2f} to {mended['upper']:+.2f}). Aligned from the left and without "
+        f"{_rho(mended)} over prompts (median {mended['median']:+z.2f}, middle half "
+        f"{mended['lower']:+z.2f} to {mended['upper']:+z.2f}). Aligned from the left and without "
         f"the final norm, as published, it is {_rho(plain)}.{spans}",
         f"{others}. Here the alignment makes {_rho(change.loc[ALIGNED].rename({'change': 'rho'}))} "
         f"of ρ and the norm {_rho(change.loc[NORM].rename({'change': 'rho'}))} ({head}). Of mean "
-        f"parts and mean effects ρ is {mended['of_means']:+.2f}, as published "
-        f"{plain['of_means']:+.2f}; of their mean sizes {mended['of_sizes']:+.2f} and "
-        f"{plain['of_sizes']:+.2f}.",
+        f"parts and mean effects ρ is {mended['of_means']:+z.2f}, as published "
+        f"{plain['of_means']:+z.2f}; of their mean sizes {mended['of_sizes']:+z.2f} and "
+        f"{plain['of_sizes']:+z.2f}.",
     ]
 
 
 def _rho(row: Mapping[str, float]) -> str:
-    return words.estimate(row["rho"], row["low"], row["high"], "+.2f")
+    return words.estimate(row["rho"], row["low"], row["high"], "+z.2f")
 
 
 def from_the_left(alignment: pd.DataFrame, head: str) -> str:
