@@ -161,6 +161,29 @@ def _check(options) -> int:
     return run(options.model, json=options.json, data=options.data, **given, **optional)
 
 
+def _compare(options) -> None:
+    from pathlib import Path
+
+    from lib.summary.compare.command import run
+
+    names = ("json", "head", "fresh", "source", "limit", "seed", "device", "dtype", "date", "yes")
+    page = Path(options.page) if options.page else None
+    folder = str(page.absolute().with_suffix(".tables")) if page else ""
+    found = run(
+        options.models,
+        options.datasets,
+        show_text=options.show_text,
+        most=options.contested,
+        tables=folder,
+        **_given(options, *names),
+    )
+    if page:
+        from lib.book import pages
+
+        given = {"models": [side.name for side in found.sides], "results": folder}
+        print(f"\nPage: {pages.run_page('compare', page, given)}")
+
+
 def _describe(options) -> None:
     import gc
     from itertools import chain
@@ -324,6 +347,7 @@ def _train_tension(options) -> None:
 HELP = "-h, --help"
 SWITCH = {"action": "store_true"}
 TEXT = {"default": ""}
+FILE = {"metavar": "FILE"}
 COUNT = {"type": _count, "default": 0}
 SOURCED = {"nargs": "+", "required": True, "type": _sourced, "metavar": "DATASET[=FOLDER]"}
 FLAGS = {
@@ -353,9 +377,10 @@ FLAGS = {
     HELP: SWITCH,
     "notebook": {"nargs": "?", "default": ""},
     "runs": {"nargs": "+", "metavar": "RUN"},
+    "models": {"nargs": "+", "metavar": "MODEL"},
     **dict.fromkeys(("--yes", "--all-prompts", "--stamp", "--check", "--fresh", "--again"), SWITCH),
-    **dict.fromkeys(("--quick", "--attention-heads"), SWITCH),
-    **dict.fromkeys(("--reference", "--training", "--json"), TEXT | {"metavar": "FILE"}),
+    **dict.fromkeys(("--quick", "--attention-heads", "--show-text"), SWITCH),
+    **dict.fromkeys(("--reference", "--training", "--json"), TEXT | FILE),
     "--published-axis": SWITCH,
     "--data": SOURCED,
     "--all-latents": SWITCH,
@@ -512,6 +537,31 @@ COMMANDS = {
             "--quick": "eight short items alone",
             "--device": "cpu, cuda, …; a GPU if there is one",
             "--date": "that a chat template writes as today's; 2024-07-26 if unset",
+        },
+    ),
+    "compare": (
+        "which of two or more models is better, beyond noise, and where they disagree",
+        _compare,
+        {
+            "models": "embedded models' names, folders or hub ids of models, or folders of kept "
+            "runs; two checkpoints of one run too",
+            "--datasets": (
+                "datasets' names, or file:PATH; those that every model has a run of if unset",
+                {"nargs": "+", "default": [], "metavar": "NAME"},
+            ),
+            "--head": ("compare by the heads of this name, not by each model's one score", TEXT),
+            "--json": "write compare.json there",
+            "--page": ("execute the page there, with its tables beside it", TEXT | FILE),
+            "--contested": (
+                "so many items that are contested most, of two models",
+                {"type": _count, "default": 20},
+            ),
+            "--show-text": "also the text of contested items, of file: datasets alone",
+            "--fresh": "score now, also where a run is committed",
+            "--source": "a folder of a dataset's files, or of several's; the hub if unset",
+            "--limit": "at most this many items of what is scored now; 0: all",
+            "--seed": "of that sample",
+            **MACHINE,
         },
     ),
     "describe": (

@@ -25,7 +25,7 @@ def run(model: str, *, json: str = "", **options) -> int:
 
     try:
         if json:
-            _writable(Path(json))
+            writable(Path(json))
         checked = check(model, watch=lambda line: hub.under_way(f"{line} of {model}"), **options)
     except AuditError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -47,7 +47,7 @@ def _refused(error: OSError) -> int:
     return COULD_NOT_RUN
 
 
-def _writable(path: Path) -> None:
+def writable(path: Path) -> None:
     """Is there a place for a file? Said before minutes are spent on what it is to hold."""
     remedy = "Name a file in a folder that you may write to: --json FILE"
     folder = path.absolute().parent

@@ -138,7 +138,7 @@ class Checked:
     def save(self, path: str | Path) -> None:
         """Write ``check.json``, by rename; what isn't a number is written as null."""
         with replacing(path) as partial:
-            text = json.dumps(_finite(self.document()), ensure_ascii=False, indent=1)
+            text = json.dumps(finite(self.document()), ensure_ascii=False, indent=1)
             partial.write_text(text + "\n", encoding="utf-8")
 
 
@@ -203,9 +203,10 @@ def warning(model: str, lines: Sequence[str]) -> str:
     )
 
 
-def _finite(value):
+def finite(value):
+    """The value with null for each number that isn't one, as JSON has it."""
     if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
+        return [finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

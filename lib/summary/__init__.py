@@ -15,9 +15,11 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 ``scores``        one row a model and protocol
 ``compare``       models paired on the comparisons that both were audited on
 ``agreement``     do two models fail on the same of these?
+``contested``     items on which two models are sure of different responses
 """
 
 from lib.summary.compare.agreement import agreement
+from lib.summary.compare.contested import contested
 from lib.summary.compare.stats import compare, scores
 from lib.summary.scorecard.stats import entanglement, gates, longer, matrix, scorecard, sides, uses
 from lib.summary.tables import Tables, everything, models, tables
@@ -26,6 +28,7 @@ __all__ = [
     "Tables",
     "agreement",
     "compare",
+    "contested",
     "entanglement",
     "everything",
     "gates",

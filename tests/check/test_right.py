@@ -25,7 +25,7 @@ def assert_right(checked):
     assert {line: checked.lines[line] for line in ASKED} == dict.fromkeys(ASKED, lines.RIGHT)
     assert checked.lines["Reference"] == checked.lines["Overlap"] == lines.NOT_ASKED
     assert checked.verdict == lines.RIGHT and checked.unsound == []
-    jsonschema.validate(lines._finite(checked.document()), SCHEMA)
+    jsonschema.validate(lines.finite(checked.document()), SCHEMA)
 
 
 def test_a_tiny_classifier_is_right(classifier, checked):
@@ -69,14 +69,14 @@ def test_a_document_is_read_as_it_was_written(classifier, checked, tmp_path):
     found = checked(classifier())
     found.save(tmp_path / "check.json")
     again = lines.load(tmp_path / "check.json")
-    assert again.document() == lines._finite(found.document())
+    assert again.document() == lines.finite(found.document())
     assert again.frame()["line"].tolist() == [row.line for row in found.rows]
 
 
 @pytest.mark.parametrize("change", [{"format": 2}, {"rows": [{"line": "Head"}]}, {"tables": []}])
 def test_what_is_no_check_is_an_error(change, classifier, checked, tmp_path):
     path = tmp_path / "check.json"
-    path.write_text(json.dumps(lines._finite(checked(classifier()).document()) | change))
+    path.write_text(json.dumps(lines.finite(checked(classifier()).document()) | change))
     with pytest.raises(StoreError):
         lines.load(path)
     with pytest.raises(jsonschema.ValidationError):

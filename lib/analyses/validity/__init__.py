@@ -19,6 +19,6 @@ ANALYSIS = Analysis(
     keeps={
         "validity": "head subset n prompts win_rate low high p p_adjusted verdict mde note",
         "baselines": "baseline subset n win_rate low high note",
-        "outcomes": "kind rule item prompt better worse criterion subset outcome",
+        "outcomes": "kind rule item prompt better worse criterion subset outcome margin",
     },
 )

@@ -2,9 +2,13 @@
 
 ``stats``        ``scores``, ``compare``
 ``agreement``    do two models fail on the same comparisons?
+``contested``    items on which two models are sure of different responses
 ``charts``       scores, differences, agreement
 ``words``        takeaways
 ``calibration``  differences between models
+``measure``      the same of models that are named: their runs, and what those leave
+``document``     ``compare.json``, with its schema
+``command``      ``python -m lib compare``
 """
 
 from lib.declared import Analysis
@@ -12,5 +16,6 @@ from lib.declared import Analysis
 ANALYSIS = Analysis(
     __name__,
     place=110,
+    method="Models compared",
     calibrated=True,
 )

@@ -1,9 +1,14 @@
-"""Models compared: differences told between equal models, those that are there, shared failures."""
+"""Models compared: differences told between equal models or two and a copy with noise, those that
+are there, shared failures.
+"""
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from lib.planted.checks import COVERAGE, FALSE, POWER, check, generator, many
 from lib.planted.worlds import model_wins
@@ -18,23 +23,34 @@ PROMPTS, ROWS = 150, 3
 FOUND = ("higher", "lower")
 HARD = 0.45  # rate on a subset where both models win less
 ALIKE = 0.5  # correlation of the normals behind two models' errors
-PERMUTED = 999
+PERMUTED = 299
+SURE = 0.8  # rate of a model that gets noise
+TRIED = 8  # worlds in which an MDE is looked up
 
 
 def checks(draws: int, seed: int) -> list[dict]:
     """Rows on pairs of models."""
     world = f"{DATASETS} data sets of {PROMPTS} prompts of {ROWS}, half alike"
-    equal = _judged(many(draws, 600), seed, "equal", RATE)
+    equal = _judged(many(draws, 400), seed, "equal", RATE)
+    three = _three(many(draws, 300), seed)
     mde = float(equal["mde"].median())
-    better = _judged(many(draws, 600), seed, "better", RATE + mde)
+    better = _judged(many(draws, 400), seed, "better", RATE + mde)
     first = better["dataset"] == 0
     return [
         *_agreement(draws, seed),
+        *_noisy(draws, seed),
         check(
             "one model ranks more than another",
             f"both win {RATE} everywhere; {world}",
             "false-positive rate",
             equal["verdict"].isin(FOUND).groupby(equal["draw"]).any().to_numpy(),
+            at_most=FALSE,
+        ),
+        check(
+            "one model ranks more than another",
+            f"3 models win {RATE} everywhere; {world}",
+            "false-positive rate",
+            three["verdict"].isin(FOUND).groupby(three["draw"]).any().to_numpy(),
             at_most=FALSE,
         ),
         check(
@@ -74,14 +90,72 @@ def _judged(draws: int, seed: int, name: str, rate: float) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def _three(draws: int, seed: int) -> pd.DataFrame:
+    """Three models that win equally often, each two of them on each data set: one family."""
+    source = generator(seed, "comparing/three")
+    prompt = np.repeat(np.arange(PROMPTS), ROWS)
+    tables = []
+    for draw in range(draws):
+        rows = []
+        for dataset in range(DATASETS):
+            won = model_wins(source, PROMPTS, ROWS, [RATE] * 3).T
+            rows += [
+                {"dataset": dataset} | paired(*two, prompt, ALPHA) for two in combinations(won, 2)
+            ]
+        tables.append(judged(pd.DataFrame(rows), ALPHA).assign(draw=draw))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _noisy(draws: int, seed: int) -> list[dict]:
+    """A model beside its own scores with noise: more noise, until the page would find it."""
+    prompt = np.repeat(np.arange(PROMPTS), ROWS)
+
+    def drawn(source: np.random.Generator, noise: float) -> pd.DataFrame:
+        rows = []
+        for dataset in range(DATASETS):
+            own, more = source.standard_normal((2, len(prompt)))
+            margin = norm.ppf(SURE) + own
+            other = margin + noise * more if dataset == 0 else margin
+            won = (np.stack([margin, other]) > 0).astype(float)
+            rows.append({"dataset": dataset} | paired(*won, prompt, ALPHA))
+        return judged(pd.DataFrame(rows), ALPHA)
+
+    source = generator(seed, "comparing/noise/how much")
+    for noise in np.arange(0.2, 3, 0.05):
+        lost = SURE - norm.cdf(norm.ppf(SURE) / np.hypot(1, noise))
+        stated = np.nanmedian([drawn(source, noise)["mde"][0] for _ in range(TRIED)])
+        if lost >= stated:
+            break
+    source = generator(seed, "comparing/noise")
+    verdicts = np.asarray([drawn(source, noise)["verdict"] for _ in range(many(draws, 300))])
+    world = f"a copy with noise loses {lost:.3f} on 1 of {DATASETS} data sets of {len(prompt)} rows"
+    return [
+        check(
+            "a model ranks more than itself with noise, at the stated MDE",
+            world,
+            "power",
+            verdicts[:, 0] == "higher",
+            at_least=POWER - WITHIN,
+            at_most=POWER + WITHIN,
+        ),
+        check(
+            "a model ranks more than its own copy",
+            world,
+            "false-positive rate",
+            np.isin(verdicts[:, 1:], FOUND).any(axis=1),
+            at_most=0.0,
+        ),
+    ]
+
+
 def _agreement(draws: int, seed: int) -> list[dict]:
     """Models whose errors are independent, though one subset is harder, and some that share."""
     rows = []
     for size in (1, ROWS):
         made = f"2 subsets of {PROMPTS} prompts of {size}, one with more errors"
         independent, correlated = f"errors are independent; {made}", f"errors correlate; {made}"
-        apart = _shared(many(draws, 600), seed, size, 0.0)
-        alike = _shared(many(draws, 300), seed, size, ALIKE)
+        apart = _shared(many(draws, 400 // size), seed, size, 0.0)
+        alike = _shared(many(draws, 60), seed, size, ALIKE)
         found = apart["verdict"].isin([agreement.TOGETHER, agreement.APART])
         inside = (apart["low"] <= 0) & (apart["high"] >= 0)
         claim = "two models share failures"

@@ -21,8 +21,8 @@ from lib.summary.tables import NOT_RUN, OUTCOMES, Tables, together
 SCORES = ("model", "dataset", "rule", "heads", "n", "win_rate", "low", "high", "longer", "best")
 SCORES += ("best_rate", "best_low", "best_high", "note", "page")
 DIFFERENCES = ("model", "other", "dataset", "n", "prompts", "n_model", "n_other", "rate")
-DIFFERENCES += ("other_rate", "difference", "low", "high", "p", "p_adjusted", "mde", "verdict")
-DIFFERENCES += ("note",)
+DIFFERENCES += ("other_rate", "difference", "low", "high", "p", "p_adjusted", "mde", "disagree")
+DIFFERENCES += ("verdict", "note")
 KEY = ["item", "prompt", "better", "worse", "criterion", "subset"]
 NO_SCORE = "several heads and no one score"
 NOT_KEPT = "who won each comparison was not kept"
@@ -120,6 +120,8 @@ def compare(given: Sequence[Tables], alpha: float = 0.05) -> pd.DataFrame:
         ``p_adjusted`` (Holm over the table; ``verdict`` goes by it), ``mde`` (the smallest
         difference that this test finds with power .8 at α/m, on the prompts where the models
         differ; missing, for none),
+        ``disagree`` (share of the common ones on which they don't choose alike; a tie of one is
+        no choice of either response),
         ``verdict`` (``higher``, ``lower``, ``not told apart``; ``undefined`` where there is
         no p) and ``note``. A model's one score is compared; of a model with one head, that.
         Datasets that the gating page of either pools are also compared on together.
@@ -174,12 +176,12 @@ def shared_datasets(one: Tables, other: Tables) -> list[str]:
 
 
 def common(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Comparisons of both: ``outcome`` and ``outcome_other``."""
+    """Comparisons of both: ``outcome`` and ``margin``, ``outcome_other`` and ``margin_other``."""
     return one.merge(other, on=KEY, suffixes=("", "_other"), validate="one_to_one")
 
 
 def kept_outcomes(model: Tables, dataset: str) -> pd.DataFrame | str:
-    """Outcomes of the model's one score, a row a comparison; or why there are none."""
+    """Outcomes and margins of the model's one score, a row a comparison; or why there are none."""
     table = model.read(OUTCOMES, dataset)
     if table is None:
         return NOT_KEPT
@@ -190,7 +192,7 @@ def kept_outcomes(model: Tables, dataset: str) -> pd.DataFrame | str:
             return NO_SCORE
         own = heads
     own = own.astype(dict.fromkeys(["item", "prompt", "criterion", "subset"], str))
-    return own[[*KEY, "outcome"]].drop_duplicates(KEY)
+    return own[[*KEY, "outcome", "margin"]].drop_duplicates(KEY)
 
 
 def _concatenated(parts: Sequence[pd.DataFrame | str]) -> pd.DataFrame | str:
@@ -218,6 +220,7 @@ def _pair(one: pd.DataFrame, other: pd.DataFrame, alpha: float) -> dict:
     return (
         row
         | {"rate": mine.mean(), "other_rate": theirs.mean()}
+        | {"disagree": (mine != theirs).mean()}
         | paired(mine, theirs, prompt, alpha)
     )
 

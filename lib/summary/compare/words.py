@@ -54,6 +54,10 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
             "{dataset} ({difference:+.3f}, {size} with power .8)",
         )
         sentences.append(f"{model} and {other} are not told apart on {', '.join(where)}.")
+    known = rows[rows["disagree"].notna()]
+    if len(known):
+        share = words.span(known["disagree"], ".1%", ", by data set")
+        sentences.append(f"{model} and {other} choose differently on {share} of comparisons.")
     return sentences
 
 
