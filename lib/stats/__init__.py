@@ -1,6 +1,7 @@
 """Statistics that several analyses share: a Run in, a tidy table out. Nothing imports torch.
 
 ``winrates``     ``validity``, ``validity_as_published``, ``baselines``; the words of verdicts
+``margins``      who won each comparison and how surely, kept for later
 ``proportions``  clustered win rates and their intervals
 ``ratios``       a mean as a share of another
 ``permutation``  the exact sign-flip test, Holm's correction

@@ -312,11 +312,9 @@ def outcomes(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.Dat
         One row a comparison and rule: ``model``, ``dataset``, ``item`` and ``prompt`` (the
         dataset's id and the prompt's hash, the same whatever the model), ``better`` and
         ``worse`` (places within the item), ``criterion``, ``subset``, ``kind`` (``head``, or
-        ``score`` for the model's one score), ``rule`` (the head's name; ``final score``),
-        ``outcome`` (1 a win, ½ a tie, 0 a loss, NaN where a score is no number) and ``margin``
-        (what the better response scores more than the worse, over the root of the rule's mean
-        square of that: how sure it is, and of which). All but places, outcome and margin are
-        categories.
+        ``score`` for the model's one score), ``rule`` (the head's name; ``final score``) and
+        ``outcome`` (1 a win, ½ a tie, 0 a loss, NaN where a score is no number). All but
+        places and outcome are categories.
     """
     aligned = align(run, comparisons)
     rules = [
@@ -327,11 +325,10 @@ def outcomes(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.Dat
     n, k = len(aligned), len(rules)
     owner = run["item_of_response"].values[aligned.better]
     slot = run["slot"].values
-    won, margin = np.empty((k, n)), np.empty((k, n), np.float32)
-    for row, sure, (_, _, score) in zip(won, margin, rules, strict=True):
-        with np.errstate(invalid="ignore", divide="ignore"):
+    won = np.empty((k, n))
+    for row, (_, _, score) in zip(won, rules, strict=True):
+        with np.errstate(invalid="ignore"):
             gap = aligned.gaps(score)
-            sure[:] = gap / np.sqrt(np.nanmean(gap**2)) if np.isfinite(gap).any() else np.nan
         row[:] = np.where(np.isfinite(gap), (np.sign(gap) + 1) / 2, np.nan)
     columns = {
         "model": _spread([run.attrs["model"]], np.repeat, n * k),
@@ -345,7 +342,6 @@ def outcomes(run: xr.Dataset, comparisons: pd.DataFrame | None = None) -> pd.Dat
         "kind": _spread([kind for kind, _, _ in rules], np.repeat, n),
         "rule": _spread([rule for _, rule, _ in rules], np.repeat, n),
         "outcome": won.ravel(),
-        "margin": margin.ravel(),
     }
     return pd.DataFrame(columns, copy=False)
 

@@ -12,7 +12,7 @@ from outside import leading_nowhere
 from lib import paths, stats
 from lib.book import pages
 from lib.planted.worlds import make_run, validity_world
-from lib.stats.winrates import outcomes
+from lib.stats.margins import outcomes
 from lib.summary.scorecard import charts
 
 pytestmark = pytest.mark.slow

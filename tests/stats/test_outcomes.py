@@ -10,6 +10,7 @@ import pytest
 
 from lib import stats
 from lib.planted.worlds import make_run, validity_world
+from lib.stats import margins
 from lib.stats.winrates import outcomes
 
 
@@ -83,3 +84,19 @@ def test_texts_are_never_written_out_for_every_rule():
     tracemalloc.stop()
     assert len(table) == 30 * 4000
     assert peak < 2.5 * table.memory_usage(deep=True).sum()
+
+
+def test_a_margin_is_in_root_mean_squares_of_its_rule():
+    table = margins.outcomes(by_hand())
+    wide = table.pivot(index="item", columns="rule", values="margin")
+    np.testing.assert_allclose(wide["a"], np.array([1, 0, -1]) / np.sqrt(2 / 3), rtol=1e-6)
+    # by hand: gaps -1, -1 and none; -1, 1 and 0
+    np.testing.assert_allclose(wide["b"], [-1, -1, np.nan])
+    np.testing.assert_allclose(
+        wide["final score"], np.array([-1, 1, 0]) / np.sqrt(2 / 3), rtol=1e-6
+    )
+    pd.testing.assert_frame_equal(table.drop(columns="margin"), outcomes(by_hand()))
+
+
+def test_scores_that_are_all_alike_have_no_margin():
+    assert margins.outcomes(make_run(np.ones((4, 1))))["margin"].isna().all()

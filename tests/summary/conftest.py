@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from lib import paths, stats
-from lib.stats.winrates import outcomes
+from lib.stats.margins import outcomes
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ from lib.errors import DataError, ParameterError, StoreError, unknown
 from lib.extraction import extract, load_run
 from lib.extraction.disk import JSON
 from lib.extraction.stream import INDEX
-from lib.stats.winrates import FINAL, outcomes
+from lib.stats.margins import outcomes
+from lib.stats.winrates import FINAL
 from lib.summary.compare.agreement import agreement
 from lib.summary.compare.contested import MOST, contested
 from lib.summary.compare.stats import compare as compared
