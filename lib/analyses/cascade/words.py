@@ -95,7 +95,7 @@ def as_published(pairs: pd.DataFrame, published: pd.DataFrame) -> list[str]:
     whole = published[(published["scenarios"] != TWO) & published["risk"].notna()]
     return [
         f"As published, with two scenarios a dimension, {perfect} of {len(known)} correlations "
-        f"have size 1 ({up} of them +1, {len(known) - up} of them −1): two points lie on a line. "
+        f"have size 1 ({up} of them +1, {len(known) - up} of them -1): two points lie on a line. "
         f"On all {words.span(known['n'], 'd')} scenarios the same correlations lie between "
         f"{known['r'].min():.2f} and {known['r'].max():.2f}. The published risk is then at least "
         f"{two['risk'].min():.2f} for every rule, and on all scenarios "

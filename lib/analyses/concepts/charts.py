@@ -65,6 +65,7 @@ def alignment(table: pd.DataFrame) -> Chart:
         name="concepts-paid",
         what="Gaps of the heads",
         beside="with length taken out",
+        menu_name="Concept",
         caption="Mean gap between the response with more of the concept and the one with less; "
         "tick: with length taken out. Grey: not shown, or only as length.",
     )
@@ -94,6 +95,7 @@ def conflict(table: pd.DataFrame) -> Chart:
         name="concepts-conflict",
         what="Cosines of two concepts' directions",
         beside="as published",
+        menu_name="Form",
         caption="Cosine of mean differences, free of the bias of finite samples; tick: as "
         "published. Coloured where raw and whitened agree and both are significant.",
     )
@@ -113,7 +115,7 @@ def depth(table: pd.DataFrame) -> Chart:
         axis=alt.Axis(title="layers below", format="d", grid=False, tickMinStep=1),
     )
     axis = alt.Axis(title="held-out pairs ranked rightly", format=".1f", tickCount=6)
-    y = alt.Y("accuracy:Q", scale=alt.Scale(domain=[0.2, 1], clamp=True), axis=axis)
+    y = alt.Y("accuracy:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)
     base = alt.Chart(inline(drawn)).transform_filter("datum.choice === choice").encode(x=x)
     half = alt.Chart(alt.InlineData(values=[{}]))
     told = {"depth:Q": "layers below", "accuracy": ("", ".3f"), "low": ("", ".3f")}
