@@ -21,12 +21,15 @@ import pytest
 import vl_convert
 
 from lib import charts, downloads, markup, paths, stats
+from lib.analyses.cascade import stats as cascade
+from lib.analyses.concepts import conflict, directions
 from lib.analyses.data import charts as data_charts
 from lib.analyses.data import stats as data_tables
 from lib.charts import render, theme
 from lib.errors import DataError
 from lib.planted.worlds import make_run, validity_world
 from lib.stats.winrates import VERDICTS
+from lib.summary.compare import agreement
 
 STATIC = paths.BOOK / "_static"
 HOSTILE = [
@@ -194,6 +197,22 @@ def test_site_and_charts_wear_the_same_colours(mode):
     glyphs = (STATIC / "custom.css").read_text()
     for mark in theme.VERDICTS.values():
         assert f'"{mark.glyph}"' in glyphs
+
+
+@pytest.mark.parametrize(
+    "verdicts",
+    [
+        (*directions.FOUND, *directions.PAID, *conflict.VERDICTS),
+        (cascade.ALIGNED, cascade.MISALIGNED, cascade.TOGETHER, cascade.OPPOSED),
+        (agreement.TOGETHER, agreement.APART, agreement.NOT_SHOWN),
+    ],
+    ids=["concepts", "cascade", "compare"],
+)
+def test_what_was_found_wears_no_mark_of_what_could_not_be_told(verdicts):
+    styled = (STATIC / "custom.css").read_text()
+    for verdict in set(verdicts) - {"undefined"}:
+        (kind,) = re.findall(r"verdict-[a-z-]+", markup.chip(verdict))
+        assert f".{kind}.{kind}" in styled, verdict
 
 
 def test_no_style_asks_for_anything_elsewhere():
