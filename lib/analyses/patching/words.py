@@ -66,8 +66,8 @@ def _others(found: pd.DataFrame, largest: pd.DataFrame, heads: Sequence[str]) ->
         ]
         sentences.append(
             f"The mean margins of {len(names)} heads over "
-            f"{words.count(int(each['prompts'].iloc[0]), 'prompt')} are not told from 0, so no node "
-            f"can be shown to carry them: {', '.join(means)}."
+            f"{words.count(int(each['prompts'].iloc[0]), 'prompt')} are not told from 0, so no "
+            f"node can be shown to carry them: {', '.join(means)}."
         )
     return sentences
 
