@@ -111,7 +111,7 @@ def reading(site: Path):
                 except OSError as error:
                     told["missed"].append(str(error))
                 told["reads"] += 1
-            time.sleep(0.002)
+            time.sleep(0.01)
 
     reader = threading.Thread(target=reads)
     reader.start()

@@ -309,9 +309,9 @@ def _train_sarm(options) -> None:
 
 def _release(options) -> None:
     from lib import paths
-    from lib.book import releases
+    from lib.book import citing, releases
 
-    version = str(releases.citation()["version"])
+    version = str(citing.citation()["version"])
     folder = paths.BOOK / "releases"
     print(f"Kept: {releases.keep(paths.RESULTS, folder, version, options.again)}")
 

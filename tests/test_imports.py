@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from lib import declared, paths
 from lib.calibration import kept
@@ -48,6 +49,17 @@ for module in MODULES:
 
 def test_a_step_of_a_build_loads_no_tables():
     code = "import sys, lib.book.steps; print(*{'numpy', 'pandas', 'scipy'} & set(sys.modules))"
+    assert run(code) == [""]
+
+
+def test_what_renders_a_site_brings_no_statistics():
+    """Sphinx imports the extensions of ``_config.yml`` anew in each build."""
+    config = yaml.safe_load((paths.ROOT / "_config.yml").read_text(encoding="utf-8"))
+    own = [name for name in config["sphinx"]["extra_extensions"] if name.startswith("lib.")]
+    assert own
+    code = (
+        f"import sys, {', '.join(own)}; print(*{{'numpy', 'pandas', 'scipy'}} & set(sys.modules))"
+    )
     assert run(code) == [""]
 
 

@@ -1,4 +1,4 @@
-"""How to cite the book, and which of its numbers changed from one release to the next.
+"""The block that cites the book, and which of its numbers changed from one release to the next.
 
 ``book/releases`` holds the headline figures of each release, ``VERSION.csv``: every head's win
 rate and verdict by dataset, whether its name fits, rules of combination, and verdicts on
@@ -15,16 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
-from lib import paths, words
+from lib import words
 from lib.atomic import replacing
-from lib.documents import read_bytes
+from lib.book.citing import CITATION, bibtex
 from lib.errors import PageError
 from lib.markup import Html, escape
 from lib.stats.winrates import ALL
 
-CITATION = "CITATION.cff"
 NOW = "now"
 KEYS, NUMBERS = ["page", "what", "name"], ["value", "low", "high"]
 COLUMNS = [*KEYS, *NUMBERS, "verdict"]
@@ -159,36 +157,6 @@ def takeaways(releases: dict[str, pd.DataFrame], changes: pd.DataFrame) -> list[
 
 
 # ---- Citing ----
-
-
-def citation() -> dict[str, Any]:
-    """What ``CITATION.cff`` says."""
-    path = paths.ROOT / CITATION
-    try:
-        return yaml.safe_load(read_bytes(path, what="a citation", error=PageError))
-    except (ValueError, yaml.YAMLError) as error:
-        raise PageError(f"YAML at {path}", f"{error}", "Put the committed file back.") from None
-
-
-def bibtex(about: dict[str, Any]) -> str:
-    """The book as a BibTeX entry, from what ``citation`` read; what isn't given is left out."""
-    fields = {
-        "title": "{" + about["title"] + "}",
-        "author": " and ".join(_author(each) for each in about["authors"]),
-        "year": str(about.get("date-released", ""))[:4],
-        "version": str(about["version"]),
-        "license": str(about.get("license", "")),
-        "url": about.get("repository-code") or about.get("url", ""),
-    }
-    lines = [f"  {name:<8}= {{{value}}}," for name, value in fields.items() if value]
-    key = "reward-audit-" + str(about["version"])
-    return "\n".join([f"@software{{{key},", *lines, "}"])
-
-
-def _author(author: dict[str, str]) -> str:
-    if "name" in author:
-        return "{" + author["name"] + "}"
-    return f"{author['family-names']}, {author.get('given-names', '')}".rstrip(", ")
 
 
 def cite(about: dict[str, Any]) -> Html:

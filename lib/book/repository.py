@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from lib import paths
-from lib.book import releases
+from lib.book import citing
 from lib.errors import PageError
 
 FORM = "dispute.yml"
@@ -31,11 +31,11 @@ def address() -> str:
     PageError
         When it is named and isn't an https address.
     """
-    if not (paths.ROOT / releases.CITATION).exists():
+    if not (paths.ROOT / citing.CITATION).exists():
         return ""
-    named = str(releases.citation().get("repository-code") or "").rstrip("/")
+    named = str(citing.citation().get("repository-code") or "").rstrip("/")
     if named and not re.fullmatch(r"https://[^\s\"'<>]+", named):
-        needed = f"repository-code in {releases.CITATION} as an https address"
+        needed = f"repository-code in {citing.CITATION} as an https address"
         raise PageError(needed, repr(named), "Mend it, or leave it out.")
     return named
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lib import paths
-from lib.book import releases
+from lib.book import citing, releases
 from lib.errors import PageError
 
 
@@ -92,9 +92,9 @@ def test_one_table_alone_has_no_changes():
 
 
 def test_the_book_is_cited_from_its_citation_file():
-    about = releases.citation()
+    about = citing.citation()
     assert f'version = "{about["version"]}"' in (paths.ROOT / "pyproject.toml").read_text()
-    entry = releases.bibtex(about)
+    entry = citing.bibtex(about)
     assert entry.startswith(f"@software{{reward-audit-{about['version']},\n  title   = {{{{")
     assert "author  = {{the reward-audit contributors}}," in entry and "MIT" in entry
 
@@ -107,7 +107,7 @@ def test_an_entry_has_what_the_citation_gives():
         "date-released": "2026-11-28",
         "repository-code": "https://example.org/r",
     }
-    assert releases.bibtex(about).splitlines() == [
+    assert citing.bibtex(about).splitlines() == [
         "@software{reward-audit-1.2,",
         "  title   = {{T}},",
         "  author  = {Doe, J. and {the others}},",
@@ -121,4 +121,4 @@ def test_an_entry_has_what_the_citation_gives():
 
 
 def test_a_release_is_kept_of_this_version():
-    assert releases.citation()["version"] in releases.kept(paths.BOOK / "releases")
+    assert citing.citation()["version"] in releases.kept(paths.BOOK / "releases")

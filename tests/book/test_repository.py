@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from lib import paths
-from lib.book import releases, repository
+from lib.book import citing, repository
 from lib.errors import PageError
 from lib.markup import Html
 from lib.summary.published import cards, dispute
@@ -16,7 +16,7 @@ HERE = "https://example.org/o/r"
 @pytest.fixture
 def named(monkeypatch):
     def name(address):
-        monkeypatch.setattr(releases, "citation", lambda: {"repository-code": address})
+        monkeypatch.setattr(citing, "citation", lambda: {"repository-code": address})
 
     return name
 
@@ -26,7 +26,7 @@ def config(**options):
 
 
 def test_the_committed_citation_can_be_read():
-    assert repository.address() == (releases.citation().get("repository-code") or "").rstrip("/")
+    assert repository.address() == (citing.citation().get("repository-code") or "").rstrip("/")
 
 
 def test_the_line_gives_the_theme_its_buttons(named):
