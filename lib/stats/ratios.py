@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from lib.stats.signed import per_prompt
+
 
 class Ratio(NamedTuple):
     """A ratio of means with its interval; each has the columns' shape, NaN where there is none."""
@@ -48,10 +50,10 @@ def share(values: np.ndarray, of: np.ndarray, level: float = 0.95) -> Ratio:
     )
     bound = b**2 - vb
     told = bound > 0
-    bound = np.where(told, bound, np.nan)
+    bound, b = (np.where(told, each, np.nan) for each in (bound, b))
     middle = a * b - both
     half = np.sqrt(np.maximum(middle**2 - (a**2 - va) * bound, 0))
-    return Ratio(np.where(told, a / b, np.nan), (middle - half) / bound, (middle + half) / bound)
+    return Ratio(a / b, (middle - half) / bound, (middle + half) / bound)
 
 
 def mean(values: np.ndarray, level: float = 0.95) -> Ratio:
@@ -62,3 +64,27 @@ def mean(values: np.ndarray, level: float = 0.95) -> Ratio:
     """
     values = np.asarray(values, float)
     return share(values, np.ones(()), level)._replace(estimate=values.mean(axis=0))
+
+
+def slope(values: np.ndarray, of: np.ndarray, prompt: np.ndarray, level: float = 0.95) -> Ratio:
+    """Σ values · of / Σ of²: the slope through zero, over prompts, with Fieller's interval.
+
+    Parameters
+    ----------
+    values
+        One a comparison, (comparisons, …).
+    of
+        What they are shares of, of a shape that goes with theirs.
+    prompt
+        Of each comparison; each sum is of means over a prompt's comparisons.
+
+    Returns
+    -------
+    Ratio
+        The estimate is NaN only where ``of`` is 0 throughout.
+    """
+    square, product = (per_prompt(x * of, prompt) for x in (of, values))
+    mean_square = square.mean(axis=0)
+    sizes = np.where(mean_square > 0, mean_square, np.nan)  # above 0, whatever the interval
+    found = share(product, square, level)
+    return found._replace(estimate=product.mean(axis=0) / sizes)

@@ -19,7 +19,7 @@ from lib.models import anatomy
 
 GATED = applies.Shape(19, 8, True)
 SINGLE = applies.Shape(1, 0, False)
-WHY = ["lens", "attribution", "patching"]  # of any model whose parts can be told
+WHY = ["lens", "attribution", "patching", "one_head"]  # of any model whose parts can be told
 
 
 @pytest.fixture

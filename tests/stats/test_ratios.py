@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.stats.ratios import mean, share
+from lib.stats.ratios import mean, share, slope
 
 
 def test_at_the_ends_of_a_share_the_t_test_is_at_its_level():
@@ -40,3 +40,14 @@ def test_a_share_of_one_is_the_mean_with_the_interval_of_the_t_test():
         assert (found.low[column], found.high[column]) == pytest.approx(right)
     one = mean(values[:1])
     assert one.estimate.tolist() == values[0].tolist() and np.isnan(one.low).all()
+
+
+def test_a_slope_through_zero_is_that_of_least_squares():
+    generator = np.random.default_rng(0)
+    of, noise = generator.standard_normal((2, 50))
+    values = np.column_stack([0.3 * of + noise, of, 0 * of])
+    found = slope(values, of[:, None], np.arange(50))
+    right = np.linalg.lstsq(of[:, None], values, rcond=None)[0][0]
+    assert found.estimate == pytest.approx(right) and found.estimate[1] == pytest.approx(1)
+    assert found.low[0] < right[0] < found.high[0]
+    assert np.isnan(slope(values, np.zeros((50, 1)), np.arange(50)).estimate).all()

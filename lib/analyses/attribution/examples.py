@@ -31,10 +31,11 @@ KEY = (
 )
 
 
-def shown(page, count: int = 2) -> Html:
+def shown(page, count: int = 2, head: str = "") -> Html:
     """Examples of a page's dataset, where its texts are ours to show; else a sentence why not.
 
-    ``page`` is a ``lib.report.Page`` that declares a model, a dataset and effects.
+    ``page`` is a ``lib.report.Page`` that declares a model, a dataset and effects; of its heads
+    the first is read, or the one that is named.
     """
     name = page.parameters["dataset"]
     if not name.startswith(OURS):
@@ -42,7 +43,7 @@ def shown(page, count: int = 2) -> Html:
             f"<p>The texts of {escape(name)} aren't shown here. Pages of this project's own "
             "stimuli have examples.</p>"
         )
-    head = heads(page.effects)[0]
+    head = head or heads(page.effects)[0]
     items = load_items(name, limit=count, seed=page.parameters.get("seed", 0))
     try:
         found = [_parts(page.model, items, place, head) for place in range(count)]

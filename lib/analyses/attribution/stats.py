@@ -138,14 +138,7 @@ def carries(part: np.ndarray, prompt: np.ndarray, alpha: float = ALPHA) -> ratio
 
     ``part`` has shape (comparisons, components, …); NaN for a head without margins.
     """
-    margin = part.sum(axis=1, keepdims=True)
-    square = signed.per_prompt(margin**2, prompt)
-    product = signed.per_prompt(part * margin, prompt)
-    with np.errstate(invalid="ignore"):  # a head without margins
-        found = ratios.share(product, square, 1 - alpha)
-    mean = square.mean(axis=0)
-    sizes = np.where(mean > 0, mean, np.nan)  # known to be above 0, whatever the interval
-    return found._replace(estimate=product.mean(axis=0) / sizes)
+    return ratios.slope(part, part.sum(axis=1)[:, None], prompt, 1 - alpha)
 
 
 def totals(effects: xr.Dataset, *, alpha: float = ALPHA) -> pd.DataFrame:

@@ -60,13 +60,13 @@ def _others(found: pd.DataFrame, largest: pd.DataFrame, heads: Sequence[str]) ->
     sentences = [why(found, largest, head) for head in heads if head not in names]
     if len(names):
         each = idle.drop_duplicates("head")
+        prompts = words.count(int(each["prompts"].iloc[0]), "prompt")
         means = [
             f"{row.head} {words.estimate(row.margin, row.margin_low, row.margin_high)}"
             for row in each.itertuples()
         ]
         sentences.append(
-            f"The mean margins of {len(names)} heads over "
-            f"{words.count(int(each['prompts'].iloc[0]), 'prompt')} are not told from 0, so no "
+            f"The mean margins of {len(names)} heads over {prompts} are not told from 0, so no "
             f"node can be shown to carry them: {', '.join(means)}."
         )
     return sentences
