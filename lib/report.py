@@ -90,6 +90,12 @@ class Page:
         return effects(self.model, self.texts, **sizes)
 
     @cached_property
+    def explained(self) -> list[xr.Dataset]:
+        """Effects from the folders that ``explained`` names; none where it names none."""
+        folders = self.parameters["explained"]
+        return [self._matching(folder, ("model",), load_effects) for folder in folders]
+
+    @cached_property
     def model(self):
         """The reward model, on the ``device`` and with the ``dtype`` that the page is given."""
         from lib.models import load_model  # imports torch

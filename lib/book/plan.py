@@ -29,7 +29,8 @@ notebook under ``once`` or ``pages`` gets the runs of its datasets: as ``runs`` 
 that, else as ``run`` of its only one; without any it uses its defaults. ``datasets: all`` names
 every dataset of the audit.
 
-A notebook that declares ``effects`` gets those of its dataset: the committed ones, or such as
+A notebook that declares ``explained`` gets the committed effects of its runs. One that declares
+``effects`` gets those of its dataset: the committed ones, or such as
 the build computes from the same options, with comparisons patched where a notebook of that
 dataset declares ``patched``.
 
@@ -182,6 +183,7 @@ class PagePlan:
             given["check"] = self.check
         if self.runs or not self.shared:
             given["runs"] = [run.folder for run in self.runs]
+            given["explained"] = [run.effects for run in self.runs if run.explained]
         if len(self.runs) == 1:
             (run,) = self.runs
             given |= {"dataset": run.dataset, "run": run.folder, **run.options}

@@ -219,6 +219,8 @@ def _of_page(
             committed += _files(run.effects, True)
         else:
             runs.append(f"effects/{_effects_place(run)}")
+    folders = page.parameters.get("explained", [])
+    committed += [path for folder in folders for path in _files(folder, True)]
     if page.notebook == "calibration":  # it shows what was computed before, and on which day
         committed += _files("book/calibration", True)
     if page.notebook == "published":  # it shows the form

@@ -135,7 +135,12 @@ def _place(document: Any, place: Sequence[str]) -> str:
 
 
 def claims(
-    figures: Figures, runs: Sequence[xr.Dataset] = (), *, seed: int = 0, path: Path = FILE
+    figures: Figures,
+    runs: Sequence[xr.Dataset] = (),
+    explained: Sequence[xr.Dataset] = (),
+    *,
+    seed: int = 0,
+    path: Path = FILE,
 ) -> pd.DataFrame:
     """Every claim with what was published, what it comes to, and a verdict.
 
@@ -145,6 +150,8 @@ def claims(
         From ``lib.data.published.figures``.
     runs
         Of any model: what they lack for a claim, its row says.
+    explained
+        Effects of models' parts (``lib.effects``), for the rows that need them.
     seed
         Of the planted worlds and random subspaces.
     path
@@ -164,7 +171,7 @@ def claims(
     DataError
         When a row names a source or a fact that isn't there.
     """
-    groups, tables, rows = read(path), Tables(figures, runs, seed), []
+    groups, tables, rows = read(path), Tables(figures, runs, seed, explained), []
     every = tables.every
     for group in groups:
         for row in group.claims:

@@ -19,6 +19,7 @@ LEVEL = 0.05  # where a test usually rejects
 LINE = 0.99  # an |r| beyond this is that of points on a line
 STARRED = ("safety", "harmlessness")  # the starred heads of the lowest rates
 HALF = 50  # percent
+LEFT = 0.1  # of the size of margins, beyond which an exchange isn't whole
 
 
 # ---- ArmoRM and SARM ----
@@ -304,6 +305,44 @@ def pairs_of_heads(tables: Tables) -> Facts:
 
 
 # ---- reward-lens ----
+
+
+def crystallisation(tables: Tables) -> Facts:
+    """Depths at hand of the published lens and of one with the final norm: is it the norm?
+
+    It is where on every dataset the published median depth is later, by intervals that don't
+    meet.
+    """
+    table = tables.depths
+    by_norm = len(table) > 0 and (table["raw_low"] > table["first_high"]).all()
+    return {"again": table.to_dict("records"), "by_norm": bool(by_norm)}
+
+
+def lens_ends(tables: Tables) -> Facts:
+    """How often the published lens picks another response at its end than the reward."""
+    return {"ends": tables.depths.to_dict("records")}
+
+
+def attribution(tables: Tables) -> Facts:
+    """Agreement at hand as published and with both faults mended: is it the alignment?
+
+    It is where on every dataset the published agreement is lower than the mended, by intervals
+    that don't meet, and mending the alignment adds to it.
+    """
+    table = tables.patches
+    lower = (table["plain_high"] < table["mended_low"]) & (table["alignment_low"] > 0)
+    by_alignment = len(table) > 0 and lower.all()
+    return {"again": table.to_dict("records"), "by_alignment": bool(by_alignment)}
+
+
+def alignment(tables: Tables) -> Facts:
+    """What exchanging everything leaves of margins, aligned from the left: nothing if whole."""
+    table = tables.patches
+    left = table[["better_left", "worse_left"]].min(axis=1)
+    return {
+        "left": table.to_dict("records"),
+        "misses": len(table) > 0 and bool((left > LEFT).all()),
+    }
 
 
 def cascade(tables: Tables) -> Facts:

@@ -12,7 +12,7 @@ import xarray as xr
 from scipy import stats as scipy_stats
 
 from lib.data.published import BLOCKS
-from lib.summary.published import stars, stats, words
+from lib.summary.published import explained, stars, stats, words
 from lib.summary.published.planted import planted_evidence
 from lib.summary.published.stats import Figures
 
@@ -28,6 +28,17 @@ class Tables:
     figures: Figures
     runs: Sequence[xr.Dataset] = ()
     seed: int = 0
+    explained: Sequence[xr.Dataset] = ()  # effects of models' parts (``lib.effects``)
+
+    @cached_property
+    def depths(self) -> pd.DataFrame:
+        """``explained.depths`` of the effects at hand."""
+        return explained.depths(self.explained)
+
+    @cached_property
+    def patches(self) -> pd.DataFrame:
+        """``explained.patches`` of the effects at hand."""
+        return explained.patches(self.explained)
 
     @cached_property
     def rates(self) -> pd.DataFrame:

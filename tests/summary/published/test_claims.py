@@ -8,10 +8,13 @@ from string import Formatter
 import numpy as np
 import pytest
 
+from lib.analyses.patching.worlds import patching_world
 from lib.analyses.separability.worlds import separability_world
+from lib.effects import patched
 from lib.errors import DataError
+from lib.planted.effects import make_effects
 from lib.planted.worlds import make_run
-from lib.summary.published import claims, stats, words
+from lib.summary.published import claims, explained, stats, words
 from lib.summary.published.stats import PARTS
 
 HARMLESS, HELPFUL = PARTS
@@ -25,6 +28,7 @@ ON_RUNS = (
     "lens-alignment",
     "lens-conflict",
 )
+ON_EFFECTS = ("lens-crystallisation", "lens-norm", "lens-agreement", "lens-alignment")
 PAGE = Path(__file__).with_name("page.txt")
 
 
@@ -304,7 +308,7 @@ def test_a_verdict_on_the_audits_words_names_the_definition_it_rests_on(table):
 def test_runs_fill_the_rows(figures, table, part):
     world = separability_world("absent", pairs=200)
     runs = [part(HARMLESS, 1.0, -0.6), part(HELPFUL, -0.6, 1.0), world]
-    filled = claims.claims(figures, runs)
+    filled = claims.claims(figures, runs, [patching_world(24, 1)])
     for key in ON_RUNS:
         assert "not computed: no run" in row(table, key)["recomputed"], key
         assert "not computed" not in row(filled, key)["recomputed"], key
@@ -313,8 +317,65 @@ def test_runs_fill_the_rows(figures, table, part):
     # a run's results change no verdict, but that of probes where they defy the prediction, and
     # that of conflicts, which is of states alone
     assert row(filled, "lens-conflict")["verdict"] == words.VERDICTS["artefact"]
-    others = table["key"] != "lens-conflict"
+    others = ~table["key"].isin(["lens-conflict", *ON_EFFECTS])
     assert filled["verdict"][others].equals(table["verdict"][others])
+
+
+def faulty(*, by_norm: bool, by_alignment: bool):
+    """Effects in which a fault of the published lens, or of its patches, hides what is there."""
+    effects = patching_world(48, 1, seed=1).copy(deep=True)
+    for name in ("lens", "lens_raw"):
+        last = effects[name].values[:, -1:]
+        share = np.linspace(0, 1, effects.sizes["depth"])[None, :, None]
+        effects[name].values[:] = last * (
+            share if name == "lens" else share ** (9 if by_norm else 1)
+        )
+    # From both ends patches take what is written, and from the left as well or nothing.
+    nodes = effects["node"].values[:-1]
+    parts = patched(effects, "part")[:, 1:-1]
+    generator = np.random.default_rng(0)
+    for way in effects["way"].values:
+        noise = generator.standard_normal(parts.shape)
+        kept = noise if by_alignment and way.endswith("left") else parts
+        effects["effect"].loc[{"way": way, "node": nodes}] = -kept
+    return effects
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_effects_say_whether_a_fault_makes_what_was_published(figures, table, made):
+    effects = faulty(by_norm=made, by_alignment=made)
+    filled = claims.claims(figures, (), [effects])
+    verdict = words.VERDICTS["artefact" if made else "undecided"]
+    for key in ("lens-crystallisation", "lens-agreement"):
+        assert row(table, key)["verdict"] == words.VERDICTS["undecided"]
+        assert row(filled, key)["verdict"] == verdict, key
+        assert "(planted on planted/patching)" in row(filled, key)["recomputed"]
+    for key in ON_EFFECTS:
+        assert "no effects of a model's parts" in row(table, key)["recomputed"]
+        assert "no effects" not in row(filled, key)["recomputed"]
+
+
+def test_an_exchange_that_is_not_whole_fails(figures, table):
+    effects = patching_world(24, 1)  # from the left half of everything is out of reach
+    found = row(claims.claims(figures, (), [effects]), "lens-alignment")
+    assert found["verdict"] == words.VERDICTS["fails"]
+    assert "50% and 50% of the size of margins" in found["recomputed"]
+    whole = effects.copy(deep=True)
+    for mode in ("noising", "denoising"):
+        margins = whole["effect"].sel(way=f"{mode}, both ends", node="everything").values
+        whole["effect"].loc[{"way": f"{mode}, left", "node": "everything"}] = margins
+    again = row(claims.claims(figures, (), [whole]), "lens-alignment")
+    assert again["verdict"] == row(table, "lens-alignment")["verdict"]
+    assert "0% and 0% of the size of margins" in again["recomputed"]
+
+
+def test_effects_without_margins_or_patches_say_nothing(figures):
+    effects = patching_world(24, 1)
+    unpatched = effects.isel(patched=slice(0))
+    assert explained.patches([unpatched]).empty and len(explained.depths([unpatched])) == 1
+    flat = make_effects(np.ones((8, 4, 1)))
+    assert explained.depths([flat]).empty and explained.patches([flat]).empty
+    assert explained.depths([]).empty and explained.patches([]).empty
 
 
 def test_fits_are_not_called_heads(figures):
