@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -300,6 +301,7 @@ def _train_sarm(options) -> None:
         options.latents or 8 * width, options.k, options.seed, options.steps, options.batch
     )
     given = {"layer": options.layer, "topk": not options.all_latents, "device": device}
+    given["told"] = functools.partial(print, file=sys.stderr, flush=True)
     trained = sarm.make(model, sets, options.out, recipe, **given)
     kept = trained.card["quality"]["explained"]["value"]
     print(f"{options.out}: explained variance {kept:.3f} of held-out states")

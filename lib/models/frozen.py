@@ -6,8 +6,8 @@ a gated model ``transform`` (heads, heads), ``gate.{i}.weight``, ``gate.{i}.bias
 ``gate.logit_scale`` and ``gate.temperature``. A single head is the final score too.
 
 A reward of an autoencoder's latents has the tensors of ``lib.models.sarm`` instead, its layer,
-k and flag stand under ``sarm`` in the card, and ``score_of_all.weight`` is a head on all
-pre-activations, for comparison.
+k and flag stand under ``sarm`` in the card; ``score_of_all.weight`` is a head on all
+pre-activations and ``score_of_state.weight`` one on the state itself, for comparison.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ from lib.models.sae import Reward
 
 WEIGHTS = "heads.safetensors"
 RULE = "rule"  # of the split: says in words how it was made
-OF_ALL = "score_of_all.weight"  # beside an autoencoder
+OF_ALL, OF_STATE = "score_of_all.weight", "score_of_state.weight"  # beside an autoencoder
 UNSEEN = (RULE, "held_out")
 LONGEST_TEXT = 2_000  # characters that a page shows of a head
-REMEDY = "Train the heads again: python -m lib train smol-armo (or smol-mixed) --source FOLDER"
+REMEDY = (
+    "Train the heads again: "
+    "python -m lib train smol-armo (or smol-mixed, smol-sarm) --source FOLDER"
+)
 
 
 def _printable(text: str) -> str:
@@ -195,7 +198,8 @@ class Parts:
 class SparseParts:
     """The same of a reward of an autoencoder's latents, with the layer that it reads.
 
-    ``of_all`` are the weights of the head on all pre-activations, (latents,), where it is there.
+    ``of_all`` are the weights of the head on all pre-activations, (latents,), and ``of_state``
+    those of the head on the state, (features,), where they are there.
     """
 
     card: dict
@@ -203,6 +207,7 @@ class SparseParts:
     reward: Reward
     layer: int
     of_all: np.ndarray | None
+    of_state: np.ndarray | None
     keys: tuple[str, ...]
 
 
@@ -220,7 +225,7 @@ def read(folder: Path) -> Parts | SparseParts:
 
 def _sparse(path: Path, card: dict, heads: list[Head], found: Mapping) -> SparseParts:
     keys = tuple(found)
-    of_all = found.pop(OF_ALL, None)
+    beside = [found.pop(key, None) for key in (OF_ALL, OF_STATE)]
     if set(found) != set(sarm.TENSORS.values()) or len(heads) != 1:
         needed = f"one head and the tensors {', '.join(sorted(sarm.TENSORS.values()))} in {path}"
         raise ModelError(needed, f"{len(heads)}, {', '.join(sorted(found))}", REMEDY)
@@ -229,9 +234,12 @@ def _sparse(path: Path, card: dict, heads: list[Head], found: Mapping) -> Sparse
         raise ModelError(f"topk and layer under sarm in the card beside {path}", "none", REMEDY)
     arrays = {name: found[key] for name, key in sarm.TENSORS.items()}
     reward = sarm.made(arrays, said.get("k"), said["topk"], str(path))
-    return SparseParts(
-        card, heads, reward, said["layer"], None if of_all is None else of_all[0], keys
-    )
+    sizes = (reward.sae.latents, reward.sae.features)
+    for key, array, size in zip((OF_ALL, OF_STATE), beside, sizes, strict=True):
+        if array is not None and array.shape != (1, size):
+            raise ModelError(f"{key} of shape (1, {size}) in {path}", f"{array.shape}", REMEDY)
+    of_all, of_state = (None if array is None else array[0] for array in beside)
+    return SparseParts(card, heads, reward, said["layer"], of_all, of_state, keys)
 
 
 def check_features(folder: Path, weight: np.ndarray, features: int) -> None:

@@ -32,6 +32,7 @@ from lib.training.token_states import TokenStates
 
 MEMORY = 8 << 30  # bytes of states on the device at a time
 SAMPLE = 1 << 15  # states that give mean and variance at the start
+WATCHED = 1 << 13  # states that tell how training goes
 EVERY = 20  # steps between two looks at who is silent, for which a device must be waited for
 AUX, MOST = 1 / 32, 256  # weight of AuxK, and how many silent latents it takes
 PARTS = ("encoder", "decoder", "pre_bias", "latent_bias")
@@ -104,6 +105,37 @@ def train(
             if keep and (step % keep_every == 0 or step == recipe.steps):
                 learner.write(Path(keep), step)
     return learner.sae()
+
+
+def watched(
+    seen: TokenStates,
+    held: TokenStates,
+    recipe: Recipe,
+    device: str,
+    told: Callable[[str], None],
+    times: int = 10,
+) -> Callable[[int, Learner], None]:
+    """An ``on_step`` that tells, some times, how much of a sample of states is explained.
+
+    Both of states that are learnt from and of held-out ones, which nothing is chosen by.
+    """
+    samples = {
+        name: torch.from_numpy(states.shard(0)["states"][:WATCHED]).float().to(device)
+        for name, states in (("learnt from", seen), ("held out", held))
+    }
+    every = max(1, recipe.steps // times)
+
+    def on_step(step: int, learner: Learner) -> None:
+        if step % every and step != recipe.steps:
+            return
+        shares = ", ".join(f"{name} {learner.explains(x):.4f}" for name, x in samples.items())
+        silent = int((learner.silence > recipe.silent).sum())
+        told(
+            f"seed {recipe.seed}: step {step} of {recipe.steps}, explained of states {shares}; "
+            f"{silent} latents silent"
+        )
+
+    return on_step
 
 
 @contextlib.contextmanager
@@ -234,6 +266,16 @@ class Learner:
         z = torch.zeros_like(pre).scatter(1, index, value)
         left = (error - z @ self.weights["decoder"]).square().sum(dim=1).mean()
         return left / self.variance
+
+    @torch.no_grad()
+    def explains(self, x: torch.Tensor) -> float:
+        """Share of the variance of some states that x̂ explains."""
+        w = self.weights
+        pre = torch.addmm(w["latent_bias"], x - w["pre_bias"], w["encoder"].T)
+        value, index = pre.topk(self.recipe.k, dim=1)
+        z = torch.zeros_like(pre).scatter(1, index, value)
+        error = x - torch.addmm(w["pre_bias"], z, w["decoder"])
+        return float(1 - error.square().sum() / (x - x.mean(dim=0)).square().sum())
 
     def sae(self) -> SAE:
         """What is learnt so far."""

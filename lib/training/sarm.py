@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -48,6 +48,8 @@ CS = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 SCALINGS = ("each", "all")  # features are scaled to variance 1 each, or all by one number
 READINGS = ("z", "pre", "dense", "rebuilt")
 REC = 1.0  # λ
+STEPS, FLAT, SMALLEST = 60, 1e-6, 1e-8  # of Newton: at most, slope at the end, share of a step
+PART = 2048  # responses that are read at a time
 
 
 def bare(model) -> FrozenHeads:
@@ -223,7 +225,8 @@ def bradley_terry(
 
     Minimises Σ log(1 + exp(−w·d/s)) + |w|²/(2c), with s the root mean square of each column or
     of all; a penalty begins where the one before it ended. A column that is 0 throughout has
-    weight 0.
+    weight 0. A CPU takes many small steps (L-BFGS), a GPU, which would wait between them, few large
+    ones (Newton).
     """
     d = torch.from_numpy(np.ascontiguousarray(difference)).to(device, torch.float64)
     square = d.square().mean(dim=0)
@@ -233,12 +236,54 @@ def bradley_terry(
     weight = torch.zeros(d.shape[1], dtype=torch.float64, device=device)
     found = {}
     for c in sorted(cs):
-        weight = _minimised(d, weight, c)
+        weight = (newton if d.is_cuda else lbfgs)(d, weight, c)
         found[c] = (weight / scale).cpu().numpy()
     return [found[c] for c in cs]
 
 
-def _minimised(d: torch.Tensor, start: torch.Tensor, c: float) -> torch.Tensor:
+def newton(d: torch.Tensor, start: torch.Tensor, c: float) -> torch.Tensor:
+    """The weights of ``bradley_terry`` for one penalty, by Newton's steps from a start.
+
+    Where there are more columns than rows, by margins f = d·w, as w = c dᵀ σ(−f) at the minimum
+    (Rasmussen and Williams 2006, algorithm 3.1).
+    """
+
+    def loss(weight: torch.Tensor) -> torch.Tensor:
+        margin = torch.nn.functional.softplus(-(d @ weight)).sum()
+        return margin + weight.square().sum() / (2 * c)
+
+    weight, wide = start, d.shape[1] > d.shape[0]
+    products = c * (d @ d.T) if wide else None
+    for _ in range(STEPS):
+        wrong = torch.sigmoid(-(d @ weight))
+        slope = weight / c - d.T @ wrong
+        if slope.abs().max() < FLAT:
+            break
+        curve = (wrong * (1 - wrong)).clamp(min=1e-12)
+        if wide:
+            half = curve.sqrt()
+            inner = half[:, None] * products * half
+            inner.diagonal().add_(1)
+            right = curve * (d @ weight) + wrong
+            solved = torch.cholesky_solve(
+                (half * (products @ right))[:, None], torch.linalg.cholesky(inner)
+            )[:, 0]
+            step = c * (d.T @ (right - half * solved)) - weight
+        else:
+            inner = d.T @ (curve[:, None] * d)
+            inner.diagonal().add_(1 / c)
+            step = -torch.cholesky_solve(slope[:, None], torch.linalg.cholesky(inner))[:, 0]
+        before, share = loss(weight), 1.0
+        while share > SMALLEST and loss(weight + share * step) > before:
+            share /= 2
+        if share <= SMALLEST:
+            break
+        weight = weight + share * step
+    return weight
+
+
+def lbfgs(d: torch.Tensor, start: torch.Tensor, c: float) -> torch.Tensor:
+    """The same by L-BFGS."""
     weight = start.clone().requires_grad_()
     solver = torch.optim.LBFGS(
         [weight],
@@ -259,10 +304,20 @@ def _minimised(d: torch.Tensor, start: torch.Tensor, c: float) -> torch.Tensor:
     return weight.detach()
 
 
-def readings(made: SAE, x: np.ndarray) -> dict[str, np.ndarray]:
+def readings(made: SAE, x: np.ndarray, device: str = "cpu") -> dict[str, np.ndarray]:
     """What heads read of last-token states x, by ``READINGS``; (responses, columns) each."""
-    z = made.encode(x)
-    return {"z": z.dense(), "pre": made.pre(x), "dense": x, "rebuilt": made.decode(z)}
+    encoder, decoder, pre_bias, latent_bias = (
+        torch.from_numpy(np.ascontiguousarray(each)).to(device)
+        for each in (made.encoder, made.decoder.T, made.pre_bias, made.latent_bias)
+    )
+    found: dict[str, list[np.ndarray]] = {"z": [], "pre": [], "rebuilt": []}
+    for part in torch.from_numpy(x).split(PART):
+        pre = torch.addmm(latent_bias, part.to(device) - pre_bias, encoder.T)
+        value, index = pre.topk(made.k, dim=1)
+        z = torch.zeros_like(pre).scatter(1, index, value)
+        for name, each in (("z", z), ("pre", pre), ("rebuilt", torch.addmm(pre_bias, z, decoder))):
+            found[name].append(each.cpu().numpy())
+    return {name: np.concatenate(each) for name, each in found.items()} | {"dense": x}
 
 
 def tune(
@@ -326,11 +381,10 @@ def tune(
     return tuned, a["weight"], {"rec": rec, "steps": at, "loss_choose": best[0]}
 
 
-def recovered(made: SAE, dense: Head, data: Data) -> dict:
+def recovered(rebuilt: np.ndarray, dense: Head, data: Data) -> dict:
     """What a dense head says of x̂ in place of x, on held-out responses and comparisons."""
-    x = data.states("at")
     out = data.response_side == "held_out"
-    scores = x @ dense.weight, made.reconstruct(x) @ dense.weight
+    scores = data.states("at") @ dense.weight, rebuilt @ dense.weight
     better, worse = (rows[data.side == "held_out"] for rows in data.pairs)
     margin = scores[1][better] - scores[1][worse]
     correct = (margin > 0) + (margin == 0) / 2
@@ -364,13 +418,16 @@ def train(
     device: str = "cpu",
     dense: Head | None = None,
     half: bool = False,
+    told: Callable[[str], None] = lambda line: None,
 ) -> Trained:
     """Learn one autoencoder and its heads.
 
     ``dense`` is a head on x that is there already; with ``half`` the autoencoder is rounded to
-    half precision before anything is read of it.
+    half precision before anything is read of it; ``told`` is given a line now and then on how
+    much is explained.
     """
-    made = sae.train(data.seen, recipe, keep=keep, device=device)
+    on_step = sae.watched(data.seen, data.held, recipe, device, told)
+    made = sae.train(data.seen, recipe, keep=keep, device=device, on_step=on_step)
     if half:
         made = halved(made)
     return read(made, data, recipe, device, dense)
@@ -390,16 +447,19 @@ def read(
 ) -> Trained:
     """Heads on an autoencoder that is there, and how good both are; as for ``train``."""
     found = sae.quality(made, data.held, data.group, device)
+    read = readings(made, data.states("at"), device)
     heads = {
-        name: dense if name == "dense" and dense else fit_head(values, data, device)
-        for name, values in readings(made, data.states("at")).items()
+        name: dense if name == "dense" and dense else fit_head(read[name], data, device)
+        for name in READINGS
     }
     card = {
         "layer": data.layer,
         "latents": made.latents,
         "k": made.k,
         "seed": recipe.seed,
-        "training": {"steps": recipe.steps, "batch": recipe.batch, "rate": recipe.rate},
+        "training": {
+            name: getattr(recipe, name) for name in ("steps", "batch", "rate", "warm_up", "silent")
+        },
         "tokens": len(data.seen),
         "quality": found.summary(),
         "heads": {name: head.card for name, head in heads.items()},
@@ -408,7 +468,7 @@ def read(
             for name in READINGS
             if name != "dense"
         },
-        "dense_on_rebuilt": recovered(made, heads["dense"], data),
+        "dense_on_rebuilt": recovered(read["rebuilt"], heads["dense"], data),
     }
     return Trained(made, heads, found, card)
 
@@ -440,6 +500,7 @@ def make(
     layer: int = 0,
     topk: bool = True,
     device: str = "cpu",
+    told: Callable[[str], None] = lambda line: None,
 ) -> Trained:
     """Train an autoencoder and a head, and write a checkpoint of the released layout.
 
@@ -456,6 +517,8 @@ def make(
         That the autoencoder reads; half of them by default, as published.
     topk
         Does the reward read the k largest latents alone?
+    told
+        Is given a line now and then, on how much the autoencoder explains.
 
     Raises
     ------
@@ -468,7 +531,7 @@ def make(
     count = model.backbone.config.get_text_config().num_hidden_layers
     data = prepare(model, sets, layer or max(1, count // 2))
     keep = folder / "autoencoder.partial.safetensors"
-    trained = train(data, recipe, keep=keep, device=device)
+    trained = train(data, recipe, keep=keep, device=device, told=told)
     head = trained.heads["z" if topk else "pre"]
     save_sarm(
         folder,

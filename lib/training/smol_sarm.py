@@ -7,12 +7,15 @@ Bradley–Terry on z, from the comparisons of helpful-base and harmless-base tog
 the one whose head has the least loss on the choosing prompts is the model, and the two others
 tell which of its features come again (``stability``).
 
-The autoencoder is kept in half precision, and all that the card says is of it as kept. It also
-holds the head on all pre-activations, which is what SARM is with its flag off.
+The autoencoder is kept in half precision, and all that the card says is of it as kept. Beside it
+lie the head on all pre-activations, which is what SARM is with its flag off, and the dense head
+on the state.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,8 +25,9 @@ import pandas as pd
 from lib.data import load_items
 from lib.models import backbone as backbones
 from lib.models.base import Head
-from lib.models.frozen import OF_ALL
+from lib.models.frozen import OF_ALL, OF_STATE
 from lib.models.sae import SAE
+from lib.models.weights import STABILITY
 from lib.training import cards, sarm
 from lib.training.parts import bare_backbone
 from lib.training.sae import Recipe
@@ -31,6 +35,7 @@ from lib.training.smol_mixed import FAMILY, SETS
 
 NAME = "smol-sarm"
 LAYER, LATENTS, K, SEEDS = 15, 4608, 64, (0, 1, 2)
+STEPS, BATCH, RATE, WARM_UP = 12_000, 4096, 1e-3, 0.05
 HEAD = Head("reward", "this project: choices of hh-rlhf's helpful-base and harmless-base, mixed")
 IS_NOT = (
     "Not a sum of named qualities: its features are directions that an autoencoder found in "
@@ -38,7 +43,6 @@ IS_NOT = (
     "other words. It learned from choices made by helpfulness on some prompts and by "
     "harmlessness on others without being told which."
 )
-STABILITY = "stability.csv"
 
 
 def train(
@@ -50,13 +54,17 @@ def train(
     layer: int = LAYER,
     latents: int = LATENTS,
     k: int = K,
-    steps: int = 6000,
+    steps: int = STEPS,
+    batch: int = BATCH,
+    rate: float = RATE,
     seeds: Sequence[int] = SEEDS,
 ) -> str:
     """Train everything and write weights, card and the table of stability; returns a summary.
 
     Arguments as in ``lib.training.smol_armo.train``; the default backbone is on a GPU when
-    there is one, and its layers above the source layer are gone after.
+    there is one, and its layers above the source layer are gone after. Lines on how it goes are
+    written to stderr. What was learnt is kept in ``out`` until all is done, so that a training
+    that was killed goes on when it is started again.
 
     Raises
     ------
@@ -66,17 +74,32 @@ def train(
         When the source lacks a part, or a side of the split has no comparison.
     """
     out = cards.folder(NAME, out, limit)
+    began = time.monotonic()
+
+    def told(line: str) -> None:
+        print(f"{time.monotonic() - began:6.1f} s  {line}", file=sys.stderr, flush=True)
+
     model = model or bare_backbone()
     device = next(model.backbone.parameters()).device.type
     folder = Path(source) / FAMILY
     sets = {name: load_items(name, source=folder, limit=limit) for name in SETS}
     data = sarm.prepare(model, sets, layer)
+    told(f"states of {len(data.seen):,} tokens to learn from, {len(data.held):,} held out")
     last = sarm.last_head(data, device)
     dense = sarm.fit_head(data.states("at"), data, device)
     trained = [
         sarm.train(
             data,
-            Recipe(latents, k, seed, steps=steps),
+            Recipe(
+                latents,
+                k,
+                seed,
+                steps=steps,
+                batch=batch,
+                rate=rate,
+                warm_up=max(1, round(WARM_UP * steps)),
+            ),
+            told=told,
             device=device,
             dense=dense,
             half=True,
@@ -84,6 +107,7 @@ def train(
         )
         for seed in seeds
     ]
+    told("autoencoders and their heads are there")
     losses = [each.heads["z"].card["loss_choose"] for each in trained]
     best = trained[int(np.argmin(losses))]
     others = [each.sae for each in trained if each is not best]
@@ -125,14 +149,16 @@ def train(
     }
     out.mkdir(parents=True, exist_ok=True)
     stability(best, others).to_csv(out / STABILITY, index=False)
-    arrays = tensors(best.sae, best.heads["z"].weight, best.heads["pre"].weight)
+    arrays = tensors(best.sae, *(best.heads[name].weight for name in ("z", "pre", "dense")))
     cards.write(out, arrays, card)
     for seed in seeds:
         (out / f"seed-{seed}.partial.safetensors").unlink(missing_ok=True)
     return summary(card)
 
 
-def tensors(made: SAE, weight: np.ndarray, pre: np.ndarray) -> dict[str, np.ndarray]:
+def tensors(
+    made: SAE, weight: np.ndarray, pre: np.ndarray, dense: np.ndarray
+) -> dict[str, np.ndarray]:
     """What is kept, by the names of SARM's layout: the autoencoder in half precision."""
     halves = {
         "sae.encoder.weight": made.encoder,
@@ -140,7 +166,7 @@ def tensors(made: SAE, weight: np.ndarray, pre: np.ndarray) -> dict[str, np.ndar
         "sae.pre_bias": made.pre_bias,
         "sae.latent_bias": made.latent_bias,
     }
-    heads = {"score.weight": weight[None], OF_ALL: pre[None]}
+    heads = {"score.weight": weight[None], OF_ALL: pre[None], OF_STATE: dense[None]}
     return {name: np.ascontiguousarray(a, np.float16) for name, a in halves.items()} | {
         name: np.ascontiguousarray(a, np.float32) for name, a in heads.items()
     }

@@ -27,6 +27,7 @@ from lib.analyses.disentanglement import stats
 from lib.analyses.geometry import stats as geometry
 from lib.analyses.labels import stats as labels
 from lib.analyses.protocols import stats as protocols
+from lib.analyses.sarm import stats as sarm
 from lib.analyses.separability import stats as separability
 from lib.book import mathml, pages, plan
 from lib.check import invariance
@@ -258,7 +259,7 @@ def test_methods_hold_conventions_and_no_results():
     constants |= {stats.THRESHOLD, separability.RECOVERED, gate.CORRELATION, 0.05, 0.95}
     constants |= {checks.LEVEL, checks.FALSE, *checks.COVERAGE, invariance.NOISE}
     constants |= {cascade.STRONG, cascade.SCALE, cascade.SPEARMAN}
-    constants |= {*cascade.WEIGHTS, cascade.LEAST_RISK}
+    constants |= {*cascade.WEIGHTS, cascade.LEAST_RISK, sarm.SAME}
     constants |= {abs(threshold) for threshold in conflict.PUBLISHED}
     typed = set(re.findall(r"(?<![\w.])\d*\.\d+", METHODS))
     assert typed <= {_short(value) for value in constants}

@@ -18,7 +18,7 @@ from lib.models import load_model
 from lib.models.cut import cut
 from lib.models.sae import SAE, Reward, normalise
 from lib.models.sarm import save_sarm
-from lib.models.weights import head_weights
+from lib.models.weights import head_weights, sparse_weights
 
 LATENTS, K = 96, 5
 
@@ -109,6 +109,17 @@ def test_the_card_says_which_reward_it_is(checkpoint, tmp_path):
     }
     assert (model.weight is None) == topk
     assert (head_weights(str(folder)).weight is None) == topk
+
+
+def test_the_reward_is_read_without_its_backbone(checkpoint, tmp_path):
+    folder, model, _, _, topk = checkpoint
+    found = sparse_weights(str(folder))
+    assert found.reward.topk == topk and found.note == "" and not found.card
+    assert (found.reward.weight == model.reward.weight).all()
+    assert (found.reward.sae.decoder == model.reward.sae.decoder).all()
+    tiny.write_classifier(tmp_path)
+    assert sparse_weights(str(tmp_path)).reward is None
+    assert "not on this machine" in sparse_weights("somebody/not-here").note
 
 
 def test_a_flag_that_is_not_there_is_off(checkpoint, tmp_path):

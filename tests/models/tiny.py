@@ -22,6 +22,9 @@ from transformers import (
 )
 
 from lib.models.armorm import Gate, save_armorm
+from lib.models.cut import cut
+from lib.models.sae import SAE, Reward
+from lib.models.sarm import save_sarm
 
 D = 32
 BOS, START, END, EOT = (
@@ -219,6 +222,16 @@ def write_classifier(
     module.save_pretrained(folder)
     (tokens or tokenizer(template)).save_pretrained(folder)
     return module
+
+
+def write_sarm(folder: Path, topk: bool, *, latents: int = 96, k: int = 5, **changes) -> None:
+    """SARM's layout: a reward of an autoencoder's latents at the second of four layers."""
+    part = cut(backbone(num_hidden_layers=4, **changes), 2)
+    rng = np.random.default_rng(3)
+    shapes = (latents, D), (D, latents), D, latents, latents
+    *parts, weight = (rng.normal(0, 1, shape).astype(np.float32) for shape in shapes)
+    reward = Reward(SAE(*parts, k), weight, topk)
+    save_sarm(folder, backbone=part, tokenizer=tokenizer(), reward=reward)
 
 
 def edit(path: Path, **changes) -> None:

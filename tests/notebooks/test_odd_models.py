@@ -22,6 +22,8 @@ RAN = [
     if {"run", "runs"} & set(pages.declared(name)) or name == "model"
 ]
 DATASET = "stimuli/controlled"
+ODD_MODELS = ("nineteen", "single", "sparse", "collapsed")
+SPARSE = ("sarm", "steering")  # pages on rewards of sparse features
 
 
 @dataclass
@@ -94,17 +96,21 @@ def check(shown: Shown) -> None:
 
 @pytest.fixture(scope="session")
 def odd_models(tmp_path_factory, write_tiny):
-    """Tiny checkpoints: ArmoRM's nineteen heads with a gate, and a classifier of one label."""
+    """Tiny checkpoints: ArmoRM's nineteen heads with a gate, a classifier of one label, and SARM's
+    reward of sparse features, with its flag on and off.
+    """
     root = tmp_path_factory.mktemp("odd")
     write_tiny.write_armorm(root / "nineteen", max_position_embeddings=4096)
     write_tiny.write_classifier(root / "single", max_position_embeddings=4096)
+    for name, topk in (("sparse", True), ("collapsed", False)):
+        write_tiny.write_sarm(root / name, topk, max_position_embeddings=4096)
     return root
 
 
 @pytest.fixture(scope="session")
 def odd_runs(odd_models):
     """Folders of their runs on some stimuli."""
-    for name in ("nineteen", "single"):
+    for name in ODD_MODELS:
         model = load_model(str(odd_models / name), device="cpu")
         run = extract(model, load_items(DATASET, limit=40), store=odd_models / "states" / name)
         save_run(run, odd_models / "runs" / name)
@@ -113,12 +119,26 @@ def odd_runs(odd_models):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RAN)
-@pytest.mark.parametrize("model", ["nineteen", "single"])
+@pytest.mark.parametrize("model", ["nineteen", "single", "sparse"])
 def test_a_page_runs_on_an_odd_model(odd_models, odd_runs, run_page, model, name):
     shown = run_page(name, **parameters(name, str(odd_models / model), odd_runs / model))
     check(shown)
     if not applies.suits(name, applies.of_run(odd_runs / model)):
         assert shown.sentences
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("model", ["sparse", "collapsed"])
+def test_pages_on_sparse_features_say_which_reward_it_is(
+    odd_models, odd_runs, run_page, model, name
+):
+    shown = run_page(name, **parameters(name, str(odd_models / model), odd_runs / model))
+    check(shown)
+    assert shown.sentences and not any("Nothing can be" in each for each in shown.sentences)
+    if name == "sarm":
+        linear = "and is a linear head on the state" in shown.glued["answer"]
+        assert linear == (model == "collapsed")
 
 
 @pytest.mark.slow

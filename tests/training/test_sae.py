@@ -1,7 +1,10 @@
 """An autoencoder learns what states are made of, and goes on after a kill as if there were none."""
 
+import re
+
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save_file
 from scipy.stats import spearmanr
 
@@ -121,6 +124,47 @@ def test_a_head_on_a_device_is_the_one_that_scikit_learn_finds():
     for c in (1e-3, 1e-1):
         [found] = sarm.bradley_terry(difference, [c], "each")
         np.testing.assert_allclose(found, bradley_terry.fit(difference, c), rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(60, 200), (200, 30)])
+def test_newtons_steps_end_where_those_of_l_bfgs_do(shape):
+    rng = np.random.default_rng(1)
+    d = torch.from_numpy(rng.normal(size=shape) + 0.2)
+    for c in (1e-4, 1e-2, 1.0):
+        start = torch.zeros(shape[1], dtype=torch.float64)
+        found, expected = (how(d, start, c) for how in (sarm.newton, sarm.lbfgs))
+        np.testing.assert_allclose(found, expected, atol=2e-5)
+        slope = found / c - d.T @ torch.sigmoid(-(d @ found))
+        assert slope.abs().max() < 1e-6
+        # from elsewhere, where some margins are large and wrong
+        far = torch.from_numpy(rng.normal(0, 3, shape[1]))
+        np.testing.assert_allclose(sarm.newton(d, far, c), found, atol=2e-5)
+
+
+def test_readings_are_those_of_the_autoencoder():
+    rng = np.random.default_rng(0)
+    shapes = (9, 6), (6, 9), 6, 9
+    made = SAE(*(rng.normal(size=s).astype(np.float32) for s in shapes), k=3)
+    x = rng.normal(size=(50, 6)).astype(np.float32)
+    found = sarm.readings(made, x)
+    z = made.encode(x)
+    np.testing.assert_allclose(found["z"], z.dense(), atol=1e-5)
+    np.testing.assert_allclose(found["pre"], made.pre(x), atol=1e-5)
+    np.testing.assert_allclose(found["rebuilt"], made.decode(z), atol=1e-5)
+    assert found["dense"] is x
+
+
+def test_a_training_tells_how_it_goes(shards):
+    lines = []
+    watch = sae.watched(shards, shards, RECIPE, "cpu", lines.append, times=3)
+    made = sae.train(shards, RECIPE, on_step=watch)
+    assert [line.split(",")[0] for line in lines] == [
+        f"seed 1: step {step} of 30" for step in (10, 20, 30)
+    ]
+    x = shards.shard(0)["states"].astype(np.float32)
+    share = 1 - ((x - made.reconstruct(x)) ** 2).sum() / ((x - x.mean(axis=0)) ** 2).sum()
+    told = re.findall(r"(?:learnt from|held out) ([\d.]+)", lines[-1])
+    assert [float(each) for each in told] == pytest.approx([share] * 2, abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,9 +12,10 @@ from safetensors.numpy import load_file
 
 from lib import __main__ as main
 from lib import extract, load_items, load_model, stats
-from lib.errors import DataError, ParameterError
+from lib.errors import DataError, ModelError, ParameterError
 from lib.models import backbone, frozen
-from lib.training import smol_armo, smol_mixed, split
+from lib.models.weights import sparse_weights
+from lib.training import smol_armo, smol_mixed, smol_sarm, split
 from lib.training.parts import Part, load_part
 
 HELPFUL, HARMLESS = smol_mixed.SETS
@@ -44,6 +45,39 @@ def source(tmp_path_factory):
 def read(folder) -> tuple[dict, dict]:
     card = json.loads((folder / frozen.CARD).read_text(encoding="utf-8"))
     return card, load_file(folder / frozen.WEIGHTS)
+
+
+def test_a_sparse_model_is_read_again_with_all_that_lies_beside_it(
+    source, tiny_model, tiny_llama, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
+    model = dataclasses.replace(tiny_model, backbone=tiny_llama())
+    out = tmp_path / "out"
+    sizes = {"layer": 1, "latents": 48, "k": 4, "steps": 40, "seeds": (0, 1)}
+    told = smol_sarm.train(source, out, model=model, **sizes)
+    assert "explained" in told and told.splitlines()[-1].startswith("chosen: seed")
+    card, tensors = read(out)
+    found = sparse_weights(str(out))
+    assert (found.reward.sae.latents, found.reward.sae.k, found.reward.topk) == (48, 4, True)
+    assert found.note == "" and found.card == card
+    assert (found.reward.weight == tensors["score.weight"][0]).all()
+    assert found.of_all.shape == (48,) and found.of_state.shape == (32,)
+    assert found.stability.filter(regex="cosine").shape == (48, 1)
+    assert len(card["autoencoders"]) == 2
+    # What the card says of the dense head is what the one beside the autoencoder does.
+    data = [load_part(model, load_items(n, source=source / "hh-rlhf")) for n in smol_mixed.SETS]
+    right = [p.difference[p.pairs(p.side) == "held_out"] @ found.of_state > 0 for p in data]
+    dense = next(each for each in card["autoencoders"] if each["seed"] == card["chosen"])
+    value = dense["heads"]["dense"]["held_out"]["value"]
+    assert value == pytest.approx(np.concatenate(right).mean(), abs=1e-3)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "card.json",
+        "heads.safetensors",
+        "stability.csv",
+    ]
+    (out / "stability.csv").write_text("latent,cosine_1\n0,high\n")
+    with pytest.raises(ModelError, match="a row of numbers for each of 48 latents"):
+        sparse_weights(str(out))
 
 
 def test_the_mixed_card_is_what_its_weights_do(source, tiny_model, tmp_path):

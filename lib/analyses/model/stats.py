@@ -22,15 +22,16 @@ from lib.stats.winrates import NO_GATE
 
 INTERVALS = ("cross_validated", "held_out")
 NO_CARD = "this model carries no card of scores"
+NO_ROW = "no row of weights on the state: the reward reads the latents of an autoencoder"
 
 
-def norms(weight: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
+def norms(weight: np.ndarray | None, names: Sequence[str]) -> pd.DataFrame:
     """Euclidean norm of each head's weights.
 
     Parameters
     ----------
     weight
-        W, shape (heads, features).
+        W, shape (heads, features); ``None`` where no head is linear on the state.
     names
         Of the heads.
 
@@ -44,6 +45,9 @@ def norms(weight: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
     ModelError
         For a matrix that doesn't fit the names, or isn't finite.
     """
+    if weight is None:
+        empty = {"head": list(names), "norm": np.nan, "relative": np.nan, "note": NO_ROW}
+        return pd.DataFrame(empty)
     weight = _checked(weight, names)
     norm = np.linalg.norm(weight, axis=1)
     mean = norm.mean()
@@ -57,16 +61,16 @@ def norms(weight: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def cosines(weight: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
+def cosines(weight: np.ndarray | None, names: Sequence[str]) -> pd.DataFrame:
     """Cosine of each two heads' weights, both ways round and with itself.
 
     Returns
     -------
     pandas.DataFrame
         ``head``, ``other`` and ``cosine``; heads² rows in the order of the matrix, NaN for a
-        head whose weights are zero.
+        head whose weights are zero, or without a matrix.
     """
-    weight = _checked(weight, names)
+    weight = _checked(np.zeros((len(names), 1)) if weight is None else weight, names)
     norm = np.linalg.norm(weight, axis=1)
     unit = weight / np.where(norm > 0, norm, np.nan)[:, None]
     product = np.clip(unit @ unit.T, -1, 1)

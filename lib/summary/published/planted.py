@@ -17,8 +17,14 @@ from lib.analyses.disentanglement.worlds import levels_world
 from lib.analyses.geometry.stats import cosines as cosine_matrix
 from lib.analyses.geometry.stats import rms
 from lib.analyses.geometry.worlds import heads_world
+from lib.analyses.sarm.stats import collapse
 from lib.analyses.separability import stats as separability
 from lib.analyses.separability.worlds import separability_world
+from lib.analyses.steering.stats import corrections
+from lib.models.sae import SAE, Reward
+from lib.planted.latents import latent_world
+from lib.planted.worlds import make_run
+from lib.stats.latents import sparse
 from lib.summary.published.stats import Figures
 
 
@@ -40,7 +46,9 @@ def planted_evidence(figures: Figures, *, seed: int = 0) -> dict[str, Any]:
         correlates. ``distortion``: share of ``distortion_draws`` draws of normal differences
         about nothing in which some dimension's published index is high. ``separability``: the
         published one of a concept that was planted (``paid``) and of one that wasn't
-        (``random``).
+        (``random``). ``collapse``: of a reward of an autoencoder with its flag off, the row of
+        ``lib.analyses.sarm.stats.collapse``. ``steering``: over ``worlds`` in which no latent
+        differs, the share of wrong comparisons that one of ``latents`` corrects.
     """
     audit = figures["audit"]
     heads, n = len(audit["names"]), audit["hh"]["n"]
@@ -73,6 +81,8 @@ def planted_evidence(figures: Figures, *, seed: int = 0) -> dict[str, Any]:
         "distortion": float(distortion.mean()),
         "distortion_draws": len(distortion),
         "separability": {kind: _separability(kind, seed) for kind in ("paid", "random")},
+        "collapse": _collapse(seed),
+        "steering": _steering(seed),
     }
 
 
@@ -80,6 +90,28 @@ def _high(given: Mapping, generator: np.random.Generator, draws: int = 1_000) ->
     """Of normal differences about nothing: is some dimension at high risk? Shape (draws,)."""
     margins = [generator.standard_normal((many, draws)) for many in given["probes"].values()]
     return (coverage.index(margins) > given["high"]).any(axis=0)
+
+
+def _collapse(seed: int, features: int = 16, latents: int = 128) -> dict[str, Any]:
+    generator = np.random.default_rng(seed)
+    shapes = (latents, features), (features, latents), features, latents, latents
+    *parts, weight = (generator.standard_normal(s).astype(np.float32) for s in shapes)
+    reward = Reward(SAE(*parts, k=8), weight, False)
+    states = generator.standard_normal((200, features)).astype(np.float32)
+    found = sparse(make_run(reward.read(states)[:, None], hidden=states), reward)
+    return collapse(found, seed=seed).iloc[0].to_dict()
+
+
+def _steering(seed: int, worlds: int = 20) -> dict[str, Any]:
+    drawn = [latent_world(seed=seed + number) for number in range(worlds)]
+    found = [corrections(world).set_index("criterion").loc["all"] for world in drawn]
+    wrong = np.asarray([row["wrong"] for row in found])
+    corrected = np.asarray([row["correctable"] for row in found])
+    return {
+        "worlds": worlds,
+        "latents": drawn[0].reward.sae.latents,
+        "correctable": float((wrong * corrected).sum() / wrong.sum()),
+    }
 
 
 def _separability(kind: str, seed: int) -> float:

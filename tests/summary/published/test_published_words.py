@@ -48,7 +48,7 @@ def test_counts_add_up(made):
     assert list(counts) == ["system", "part", "verdict", "claims"]
     sarm = counts[counts["system"] == "SARM"]
     assert sarm["verdict"].tolist() == list(words.VERDICTS.values())
-    assert sarm["claims"].tolist() == [1, 0, 0, 1]
+    assert sarm["claims"].tolist() == [1, 0, 2, 1]
 
 
 def test_values_are_text_and_follow_the_figures(made, figures):
