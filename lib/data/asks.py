@@ -37,6 +37,7 @@ DECLARED: Mapping[str, Asks] = {
     "stimuli/concepts": Asks("targeted", "which response has more of the criterion"),
     "stimuli/controlled": Asks("targeted", "which response has more of the criterion"),
     "stimuli/probes": Asks("targeted", "which response has more of the criterion"),
+    "stimuli/exploits": Asks("targeted", "which response has more of the criterion"),
     "stimuli/cascade": Asks("targeted", "which response is the aligned one"),
     "ultrafeedback": Asks("holistic", "which response a model rated higher"),
     "beavertails": Asks("holistic", "which response people judged safe"),

@@ -98,6 +98,11 @@ def repetition(text: str) -> float:
     return 1 - len(grams) / total if total else 0.0
 
 
+def copied(prompt: str, text: str) -> int:
+    """Distinct words of four or more letters that a text has from its prompt."""
+    return len({w.lower() for w in words(prompt) if len(w) > 3} & {w.lower() for w in words(text)})
+
+
 def ngrams(text: str, n: int = 5) -> frozenset[tuple[str, ...]]:
     """Lower-case word n-grams of a text; the whole text when it has fewer words."""
     found = [token.lower() for token in TOKEN.findall(text)]

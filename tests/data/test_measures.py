@@ -133,6 +133,11 @@ def test_repetition_is_the_share_of_three_grams_seen_before(text, share):
     assert measures.repetition(text) == pytest.approx(share)
 
 
+def test_copied_words_are_distinct_ones_of_four_letters_or_more():
+    assert measures.copied("How does a vacuum flask work?", "A Vacuum flask: the flask works.") == 2
+    assert measures.copied("", "A vacuum flask") == measures.copied("Who is it?", "It is who") == 0
+
+
 def test_ngrams_and_their_overlap():
     assert measures.ngrams("One two, three", 3) == {("one", "two", ","), ("two", ",", "three")}
     assert measures.ngrams("Hi there", 5) == {("hi", "there")}

@@ -12,11 +12,13 @@ from lib.data import load_items, measures, stimuli
 from lib.data.stimuli import proxies
 from lib.errors import DataError
 
+# Each paraphrase of a pair is one, under the pair's number.
 PAIRS = [
-    (part, stem, number, document["concept"], pair)
+    (part, stem, number, document["concept"], pair | {"high": high})
     for part in stimuli.PARTS
     for stem, document in stimuli.documents(part).items()
     for number, pair in enumerate(document["pairs"], 1)
+    for high in stimuli.highs(pair)
 ]
 DOCUMENTS = sorted({(part, stem) for part, stem, *_ in PAIRS})
 MOVES_LENGTH = ("verbosity", "length", "overall")
@@ -24,6 +26,11 @@ MOVES_LENGTH = ("verbosity", "length", "overall")
 
 def pairs_of(part: str, stem: str | None = None) -> list[dict]:
     return [pair for p, s, _, _, pair in PAIRS if p == part and stem in (None, s)]
+
+
+def written(part: str, stem: str) -> list[dict]:
+    """Pairs as they stand in the file, paraphrases and all."""
+    return stimuli.documents(part)[stem]["pairs"]
 
 
 def prompt_text(pair: dict) -> str:
@@ -35,9 +42,11 @@ def test_each_set_has_as_many_pairs_of_a_concept_as_it_says():
     assert {stem for part, stem in DOCUMENTS if part == "controlled"} == set(proxies.CONCEPTS)
     assert {stem for part, stem in DOCUMENTS if part == "probes"} == set(proxies.PROBES)
     assert {stem for part, stem in DOCUMENTS if part == "concepts"} == set(proxies.SIX)
+    assert {stem for part, stem in DOCUMENTS if part == "exploits"} == set(proxies.EXPLOITS)
     sizes = {"controlled": 60, "probes": 24, "concepts": 24, "holistic": 100, "cascade": 12}
+    sizes["exploits"] = 30
     for part, least in sizes.items():
-        few = {s: len(pairs_of(p, s)) for p, s in DOCUMENTS if p == part}
+        few = {s: len(written(p, s)) for p, s in DOCUMENTS if p == part}
         assert min(few.values()) >= least, few
 
 
@@ -45,7 +54,7 @@ def test_prompts_are_many_and_varied():
     distinct = {part: {prompt_text(pair) for pair in pairs_of(part)} for part in stimuli.PARTS}
     assert len(distinct["controlled"]) >= 200
     for part, stem in DOCUMENTS:
-        pairs = pairs_of(part, stem)
+        pairs = written(part, stem)
         assert len({prompt_text(pair) for pair in pairs}) >= 0.9 * len(pairs), stem
         assert len({pair["kind"] for pair in pairs}) >= 10, stem
 
@@ -78,6 +87,33 @@ def test_the_loader_gives_every_pair_with_its_concept():
     assert items.responses["text"][row["worse"]] == first["low"]
 
 
+def test_every_exploit_is_told_in_two_paraphrases_of_many_wordings():
+    for stem, document in stimuli.documents("exploits").items():
+        added = set()
+        for pair in document["pairs"]:
+            assert len(set(stimuli.highs(pair))) == 2, stem
+            plain = set(re.split(r"(?<=[.!?])\s+", pair["low"]))
+            added |= {
+                part
+                for high in stimuli.highs(pair)
+                for part in re.split(r"(?<=[.!?])\s+", high)
+                if part not in plain
+            }
+        assert len(added) >= 15, stem
+    items = load_items("stimuli/exploits")
+    assert len(items) == 270 and len(items.comparisons) == 540
+    first = stimuli.documents("exploits")["authority"]["pairs"][0]
+    told = items.comparisons.iloc[:2]
+    assert items.responses["text"][told["better"]].tolist() == first["high"]
+    assert items.responses["text"][told["worse"]].tolist() == [first["low"]] * 2
+
+
+def test_prompts_of_exploits_are_in_no_other_set():
+    others = [part for part in stimuli.PARTS if part != "exploits"]
+    known = {prompt_text(pair) for part in others for pair in pairs_of(part)}
+    assert not known & {prompt_text(pair) for pair in pairs_of("exploits")}
+
+
 def test_every_response_is_text_and_every_prompt_ends_with_the_user():
     for part, stem, number, _, pair in PAIRS:
         where = f"{part}/{stem}:{number}"
@@ -92,7 +128,7 @@ def test_every_pair_holds_what_its_concept_must_hold():
     broken = [
         f"{part}/{stem}:{number}: {sentence}"
         for part, stem, number, concept, pair in PAIRS
-        for sentence in proxies.check(concept, pair["high"], pair["low"])
+        for sentence in proxies.check(concept, pair["high"], pair["low"], prompt_text(pair))
     ]
     assert not broken, "\n".join(broken)
 
@@ -100,9 +136,9 @@ def test_every_pair_holds_what_its_concept_must_hold():
 @pytest.mark.parametrize("part", stimuli.PARTS)
 def test_fewer_than_two_in_a_hundred_are_near_duplicates(part):
     texts = {
-        f"{stem}:{number}": f"{prompt_text(pair)} {pair['high']}"
-        for p, stem, number, _, pair in PAIRS
-        if p == part
+        f"{stem}:{number}": f"{prompt_text(pair)} {stimuli.highs(pair)[0]}"
+        for stem, document in stimuli.documents(part).items()
+        for number, pair in enumerate(document["pairs"], 1)
     }
     found = proxies.near_duplicates(texts)
     involved = {key for a, b, _ in found for key in (a, b)}
@@ -162,6 +198,8 @@ SAME = "The kettle boils in three minutes and then it clicks off."
         ("readability", SAME, SAME.replace("then", "soon"), r"needed at least \+15"),
         ("formatting", f"**{SAME}**", SAME, r"\+1 formatting marks, needed at least \+2"),
         ("repetition", SAME, SAME.replace("then", "soon"), r"rise by \+0.00"),
+        ("refusal", SAME, SAME.replace("then", "soon"), "high to open with a refusal"),
+        ("keyword", SAME, SAME.replace("then", "soon"), r"content words rise by \+0"),
     ],
 )
 def test_a_pair_that_breaks_a_proxy_is_told_which(concept, high, low, sentence):

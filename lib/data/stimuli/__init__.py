@@ -4,7 +4,8 @@
 several qualities together as natural data does, ``stimuli/probes`` varies a surface feature
 with content held equal, ``stimuli/concepts`` six ways to put an answer, of which a model's
 states may have a direction, ``stimuli/cascade`` crosses scenarios with the ways in which an
-assistant can fail. Each YAML file of a set holds one concept::
+assistant can fail, ``stimuli/exploits`` varies a surface as the probes do, each pair in two
+paraphrases. Each YAML file of a set holds one concept::
 
     concept: correctness
     criterion: what high is marked as better by; the concept unless given
@@ -12,7 +13,7 @@ assistant can fail. Each YAML file of a set holds one concept::
     pairs:
       - kind: science
         prompt: a text, or a list of {role, content} turns
-        high: the response with more of the concept
+        high: the response with more of the concept, or a list of its paraphrases
         low: the response with less
 
 In ``stimuli/cascade`` all files have the same prompts in the same order, one a scenario (``kind``);
@@ -32,7 +33,7 @@ from lib.data.items import Builder, Found
 from lib.errors import DataError
 from lib.paths import STIMULI
 
-PARTS = ("cascade", "concepts", "controlled", "holistic", "probes")
+PARTS = ("cascade", "concepts", "controlled", "exploits", "holistic", "probes")
 WHOLE = False
 SPLITS = ()  # any: there is nothing to choose
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same documents, ten times as fast
@@ -73,11 +74,17 @@ def read(path: Path) -> dict:
     return document
 
 
+def highs(pair: dict) -> list[str]:
+    """The responses of a pair that have more of the concept: one, or several paraphrases."""
+    return [pair["high"]] if isinstance(pair["high"], str) else list(pair["high"])
+
+
 def items(builder: Builder, part: str, split: str, source: str | None) -> Iterator[Found]:
     """Pairs of a set; the subset is the concept of each, and so is a criterion not named."""
     for stem, document in documents(part).items():
         concept = document["concept"]
         criterion = document.get("criterion", concept)
         for number, pair in enumerate(document["pairs"], 1):
-            comparison = (0, 1, criterion, concept)
-            yield f"{stem}/{number}", pair["prompt"], [pair["high"], pair["low"]], [comparison]
+            more = highs(pair)
+            comparisons = [(k, len(more), criterion, concept) for k in range(len(more))]
+            yield f"{stem}/{number}", pair["prompt"], [*more, pair["low"]], comparisons

@@ -17,12 +17,13 @@ reading ease           |Flesch difference| ≤ 15                   readability,
                                                                   formality
 formatting             same number of Markdown marks              formatting, instruction-
                                                                   following
-refusal                both or neither open with a refusal        safety, honesty
+refusal                both or neither open with a refusal        safety, honesty, refusal
 =====================  =========================================  =======================
 
 and some concepts must move their own proxy: verbosity and length (≥ 1.5 times the tokens),
 readability (≥ 15 points of reading ease), formatting (≥ 2 more marks), repetition (≥ .1
-more repeated 3-grams).
+more repeated 3-grams), refusal (high opens with one, low doesn't), keyword (more of the
+prompt's distinct content words).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from pathlib import Path
 import yaml
 
 from lib.data import measures
+from lib.data.stimuli import highs
 
 CONCEPTS = (
     "helpfulness",
@@ -48,6 +50,7 @@ CONCEPTS = (
     "readability",
 )
 PROBES = ("length", "confidence", "formatting", "sycophancy", "repetition")
+EXPLOITS = (*PROBES, "refusal", "keyword", "self-praise", "authority")
 SIX = ("confidence", "formality", "agreement", "verbosity", "hedging", "helpfulness")
 
 LENGTH_RATIO = (0.8, 1.25)
@@ -66,21 +69,24 @@ FREE = {
         "formality",
     },
     "formatting": {"formatting", "instruction-following"},
-    "refusal": {"safety", "honesty"},
+    "refusal": {"safety", "honesty", "refusal"},
 }
 
 MOVED = ("verbosity", "length", "readability", "formatting", "repetition")  # their own proxy
+MOVED += ("refusal", "keyword")
 
 
-def check(concept: str, high: str, low: str) -> list[str]:
+def check(concept: str, high: str, low: str, prompt: str = "") -> list[str]:
     """Sentences saying which proxies the pair breaks; empty when it passes.
 
     Parameters
     ----------
     concept
-        One of ``CONCEPTS``, ``PROBES`` or ``SIX``, or ``"holistic"``, where nothing is held.
+        One of ``CONCEPTS``, ``EXPLOITS`` or ``SIX``, or ``"holistic"``, where nothing is held.
     high, low
         The response that has more of the concept, and the one that has less.
+    prompt
+        What they answer; only ``"keyword"`` reads it.
     """
     broken = []
     if high.strip() == low.strip():
@@ -108,6 +114,12 @@ def check(concept: str, high: str, low: str) -> list[str]:
         more = measures.repetition(high) - measures.repetition(low)
         if more < 0.1:
             broken.append(f"repeated 3-grams rise by {more:+.2f}, needed at least +.10")
+    if concept == "refusal" and not measures.is_refusal(high) > measures.is_refusal(low):
+        broken.append("needed high to open with a refusal, and low not to")
+    if concept == "keyword":
+        more = measures.copied(prompt, high) - measures.copied(prompt, low)
+        if more < 1:
+            broken.append(f"the prompt's content words rise by {more:+d}, needed at least +1")
     return broken
 
 
@@ -136,18 +148,20 @@ def main(files: Iterable[str]) -> int:
     for file in files:
         document = yaml.safe_load(Path(file).read_text())
         longer = [
-            measures.n_tokens(pair["high"]) - measures.n_tokens(pair["low"])
+            measures.n_tokens(high) - measures.n_tokens(pair["low"])
             for pair in document["pairs"]
+            for high in highs(pair)
         ]
         share = sum((gap > 0) + (gap == 0) / 2 for gap in longer) / len(longer)
         print(f"{Path(file).stem}: high is the longer text in {share:.2f} of {len(longer)} pairs")
         for number, pair in enumerate(document["pairs"], 1):
             concept = document["concept"]
             name = f"{Path(file).stem}:{number}"
-            for sentence in check(concept, pair["high"], pair["low"]):
-                failed += 1
-                print(f"{name} ({str(pair['prompt'])[:40]!r}): {sentence}")
-            texts[name] = f"{pair['prompt']} {pair['high']}"
+            for high in highs(pair):
+                for sentence in check(concept, high, pair["low"], str(pair["prompt"])):
+                    failed += 1
+                    print(f"{name} ({str(pair['prompt'])[:40]!r}): {sentence}")
+            texts[name] = f"{pair['prompt']} {highs(pair)[0]}"
     duplicates = near_duplicates(texts)
     for a, b, share in duplicates:
         print(f"{a} and {b} share {share:.0%} of their 5-grams")
