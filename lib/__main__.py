@@ -333,7 +333,8 @@ def _train(options) -> None:
 
     script = {made.NAME: made for made in (smol_armo, smol_mixed, smol_sarm)}[options.name]
     model = parts.bare_backbone(options.device)
-    print(script.train(options.source, options.out, model=model, limit=options.limit))
+    sizes = {"steps": options.steps} if getattr(options, "steps", 0) else {}
+    print(script.train(options.source, options.out, model=model, limit=options.limit, **sizes))
 
 
 def _train_tension(options) -> None:
@@ -416,7 +417,18 @@ GPU = "cpu, cuda, …; a GPU when there is one if unset", {}
 TRAIN = {
     "smol-armo": ("the embedded model, again", _train, SMOL | {"--device": CPU}),
     "smol-mixed": ("the embedded model of one head, again", _train, SMOL | {"--device": GPU}),
-    "smol-sarm": ("the embedded model of sparse features, again", _train, SMOL | {"--device": GPU}),
+    "smol-sarm": (
+        "the embedded model of sparse features, again",
+        _train,
+        SMOL
+        | {
+            "--device": GPU,
+            "--steps": (
+                "of each autoencoder's training; 0: those of its recipe",
+                {"type": _count, "default": 0},
+            ),
+        },
+    ),
     "sarm": (
         "SARM's recipe on any comparisons: a reward of sparse features",
         _train_sarm,

@@ -33,9 +33,9 @@ class Analysis:
         When ``make audit`` makes its page: for ``EACH`` dataset, each of the ``STIMULI``, one that
         is named, ``ONCE`` a model, once ``OVER_ALL`` datasets; empty for pages that an audit
         doesn't add.
-    heads, concepts, gated
+    heads, concepts, gated, sparse
         What a model needs for the page to say something: that many heads, that many different
-        concepts claimed by their names, a gate.
+        concepts claimed by their names, a gate, a reward that reads a sparse autoencoder.
     calibrated
         Does its ``calibration`` module hold ``checks(draws, seed)``?
     keeps
@@ -49,6 +49,7 @@ class Analysis:
     heads: int = 1
     concepts: int = 0
     gated: bool = False
+    sparse: bool = False
     calibrated: bool = False
     keeps: Mapping[str, str] = field(default_factory=dict)
 

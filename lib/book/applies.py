@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -35,12 +35,15 @@ class Shape:
     unexplained
         Why effects of its parts can't be computed, in words; empty where they can, and where
         only loading the model would show it.
+    sparse
+        Does its reward read a sparse autoencoder? ``None`` where only its weights would show it.
     """
 
     heads: int
     concepts: int
     gated: bool
     unexplained: str = ""
+    sparse: bool | None = field(default=False, compare=False)
 
 
 def suits(notebook: str, shape: Shape) -> bool:
@@ -57,6 +60,8 @@ def missing(notebook: str, shape: Shape) -> str:
         return shape.unexplained
     if needed.gated and not shape.gated:
         return "a gate"
+    if needed.sparse and shape.sparse is False:
+        return "a reward that reads a sparse autoencoder"
     if shape.heads < needed.heads:
         return f"{needed.heads} heads"
     return f"heads that claim {needed.concepts} concepts" * (shape.concepts < needed.concepts)
@@ -77,6 +82,7 @@ def of_model(model) -> Shape:
     from lib.mechanisms.effects import explainable
 
     shape = _shape(len(model.heads), (head.concept for head in model.heads), model.gated)
+    shape = replace(shape, sparse=getattr(model, "reward", None) is not None)
     try:
         explainable(model)
     except ModelError as error:
@@ -91,7 +97,8 @@ def of_run(folder: str | Path) -> Shape | None:
         document = json.loads((folder / "run.json").read_bytes())
         with safe_open(folder / "run.safetensors", framework="numpy") as tensors:
             gated = "gate" in tensors.keys()  # noqa: SIM118
-        return _shape(document["sizes"]["head"], document["strings"]["head_concept"], gated)
+        shape = _shape(document["sizes"]["head"], document["strings"]["head_concept"], gated)
+        return replace(shape, sparse=None)
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError):
         return None
 

@@ -121,7 +121,7 @@ def train(
         "backbone": backbones.EMBEDDED,
         "device": device,
         "recipe": "SARM's, on a frozen backbone: see lib/training/smol_sarm.py",
-        "command": cards.command(NAME, limit),
+        "command": cards.command(NAME, limit) + (f" --steps {steps}" if steps != STEPS else ""),
         "unit": cards.UNIT,
         "sarm": {"layer": layer, "k": k, "topk": True},
         "heads": [

@@ -526,13 +526,19 @@ def test_the_files_of_a_source_are_inputs_of_the_run(tmp_path, monkeypatch):
 
 
 def test_each_analysis_needs_what_it_compares():
-    one, many = applies.Shape(1, 0, False), applies.Shape(19, 8, True)
+    one, many = applies.Shape(1, 0, False), applies.Shape(19, 8, True, sparse=True)
     left_out = [name for name in plan.notebooks() if not applies.suits(name, one)]
-    assert left_out == ["disentanglement", "gating", "geometry", "labels", "protocols"]
+    heads = ["disentanglement", "gating", "geometry", "labels", "protocols"]
+    assert left_out == [*heads, "sarm", "steering"]
     assert all(applies.suits(name, many) for name in plan.notebooks())
     assert applies.missing("gating", one) == "a gate"
     assert applies.missing("geometry", one) == "2 heads"
     assert applies.missing("labels", applies.Shape(3, 1, False)) == "heads that claim 2 concepts"
+    for name in ("sarm", "steering"):
+        assert applies.missing(name, one) == "a reward that reads a sparse autoencoder"
+        # Weights would show it, which a run doesn't hold.
+        assert applies.suits(name, applies.Shape(1, 0, False, sparse=True))
+        assert applies.suits(name, applies.Shape(1, 0, False, sparse=None))
     assert applies.missing("data", one) == ""
 
 

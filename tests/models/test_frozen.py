@@ -56,7 +56,12 @@ def test_a_whole_folder_is_read_without_the_backbone(tmp_path):
 def test_the_committed_models_are_whole(name):
     parts = frozen.read(paths.embedded(name))
     assert parts.card["name"] == name
-    assert len(parts.heads) == len(parts.weight) > 0
+    if isinstance(parts, frozen.SparseParts):
+        assert len(parts.heads) == 1
+        assert len(parts.of_all) == parts.reward.sae.latents
+        assert len(parts.of_state) == parts.reward.sae.features
+    else:
+        assert len(parts.heads) == len(parts.weight) > 0
 
 
 def test_an_embedded_model_without_its_files_says_how_to_make_them(tmp_path, monkeypatch):

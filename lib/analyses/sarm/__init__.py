@@ -10,6 +10,13 @@ Of one run of a model whose reward reads a sparse autoencoder.
 ``calibration``  dictionaries that are found again, features that are said to go toward a side
 """
 
-from lib.declared import Analysis
+from lib.declared import STIMULI, Analysis
 
-ANALYSIS = Analysis(__name__, place=97, method="Sparse features", calibrated=True)
+ANALYSIS = Analysis(
+    __name__,
+    place=97,
+    method="Sparse features",
+    audited=STIMULI,
+    sparse=True,
+    calibrated=True,
+)

@@ -8,6 +8,13 @@ Of one run of a model whose reward reads a sparse autoencoder.
 ``calibration``  features that are said to correct a criterion, and to move others
 """
 
-from lib.declared import Analysis
+from lib.declared import STIMULI, Analysis
 
-ANALYSIS = Analysis(__name__, place=98, method="Steering", calibrated=True)
+ANALYSIS = Analysis(
+    __name__,
+    place=98,
+    method="Steering",
+    audited=STIMULI,
+    sparse=True,
+    calibrated=True,
+)
