@@ -15,12 +15,15 @@ import pytest
 from lib import extract, load_items, load_model, paths
 from lib.book import applies, pages, plan
 from lib.extraction import save_run
+from lib.mechanisms.disk import save_effects
+from lib.mechanisms.effects import effects
 
 RAN = [
     name
     for name in plan.notebooks()
     if {"run", "runs"} & set(pages.declared(name)) or name == "model"
 ]
+EXPLAINED = [name for name in plan.notebooks() if applies.explains(name)]
 DATASET = "stimuli/controlled"
 ODD_MODELS = ("nineteen", "single", "sparse", "collapsed")
 SPARSE = ("sarm", "steering")  # pages on rewards of sparse features
@@ -125,6 +128,33 @@ def test_a_page_runs_on_an_odd_model(odd_models, odd_runs, run_page, model, name
     check(shown)
     if not applies.suits(name, applies.of_run(odd_runs / model)):
         assert shown.sentences
+
+
+@pytest.fixture(scope="session")
+def odd_effects(odd_models):
+    """Folders of effects of their parts, of few comparisons and of one."""
+    for name in ("nineteen", "single"):
+        model = load_model(str(odd_models / name), device="cpu")
+        for many in (1, 12):
+            some = load_items(DATASET, limit=many)
+            store = odd_models / "patches" / f"{name}-{many}"
+            apart = name == "single"
+            found = effects(model, some, patched=6, attention_heads=apart, store=store)
+            save_effects(found, odd_models / "effects" / str(many) / name)
+    return odd_models / "effects"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPLAINED)
+@pytest.mark.parametrize("many", [1, 12])
+@pytest.mark.parametrize("model", ["nineteen", "single"])
+def test_a_page_of_effects_runs_on_an_odd_model(
+    odd_models, odd_effects, run_page, model, many, name
+):
+    place = {"model": str(odd_models / model), "effects": str(odd_effects / str(many) / model)}
+    shown = run_page(name, dataset=DATASET, limit=many, **place)
+    check(shown)
+    assert shown.sentences
 
 
 @pytest.mark.slow

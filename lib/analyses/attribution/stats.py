@@ -112,8 +112,8 @@ def parts(effects: xr.Dataset, *, alpha: float = ALPHA) -> pd.DataFrame:
     steady = {"same": same.estimate, "same_low": same.low, "same_high": same.high}
     columns = {
         "mean": found.mean,
-        "low": found.low,
-        "high": found.high,
+        "low": np.where(len(own) < 2, np.nan, found.low),
+        "high": np.where(len(own) < 2, np.nan, found.high),
         **{name: np.where(alike, np.nan, values) for name, values in steady.items()},
         "p": tested,
         "p_adjusted": adjusted,
@@ -167,10 +167,10 @@ def totals(effects: xr.Dataset, *, alpha: float = ALPHA) -> pd.DataFrame:
         rho = _agreement(both[NORMED][..., k], both[RAW][..., k])
         for form, part in both.items():
             own = part[..., k]
-            margin = signed.signed(signed.per_prompt(own.sum(axis=1), prompt), 1 - alpha)
+            margin = ratios.mean(signed.per_prompt(own.sum(axis=1), prompt), 1 - alpha)
             sizes = np.sort(np.abs(carries(own, prompt).estimate))[::-1]
             row = {"head": head, "form": form, "prompts": len(np.unique(prompt))}
-            row |= {"margin": float(margin.mean), "low": float(margin.low)}
+            row |= {"margin": float(margin.estimate), "low": float(margin.low)}
             row |= {"high": float(margin.high), "components": int(own.any(axis=0).sum())}
             row |= {"constant": float(constant[form][k]), "rho": rho, "note": ""}
             if not np.isfinite(sizes).all():

@@ -8,9 +8,6 @@ from lib import words
 from lib.analyses.one_head.stats import CANCELLED, CONFIRMED, OPPOSES, OTHERS
 
 SHOWN = 4  # names in a sentence
-SHARE = "{component} {makes:z.0%} [{low:z.0%}, {high:z.0%}]"
-WITHIN = "{component} ({makes:z.1%} [{low:z.1%}, {high:z.1%}])"
-SIDE = "{component} ({side:.0%} [{side_low:.0%}, {side_high:.0%}])"
 PERCENT = (*("makes", "low", "high"), *("side", "side_low", "side_high"))
 PATCHES = ("patches", "patches_low", "patches_high")  # columns of shares
 
@@ -41,15 +38,27 @@ def made(largest: pd.DataFrame) -> str:
     rest = float(largest.loc[largest["component"] == OTHERS, "makes"].sum())
     return (
         "Of its margins, whichever response they favour, most is made by "
-        f"{', '.join(words.each(top.head(SHOWN), SHARE))}. The {len(top)} largest components "
+        f"{', '.join(_shares(top.head(SHOWN), 'z.0%'))}. The {len(top)} largest components "
         f"make {1 - rest:z.0%} together, all others {rest:z.0%}."
     )
+
+
+def _shares(rows: pd.DataFrame, form: str, between: str = " ") -> list[str]:
+    return [
+        f"{row.component}{between}{words.estimate(row.makes, row.low, row.high, form)}"
+        for row in rows.itertuples()
+    ]
+
+
+def _side(row: pd.Series) -> str:
+    rate = words.estimate(row["side"], row["side_low"], row["side_high"], ".0%")
+    return f"{row['component']} ({rate})"
 
 
 def steady(top: pd.DataFrame) -> str:
     """How often the largest components are on one side of the margin."""
     far = (top["side"] - 0.5).abs()
-    most, least = (words.each(top.loc[[place]], SIDE)[0] for place in (far.idxmax(), far.idxmin()))
+    most, least = (_side(top.loc[place]) for place in (far.idxmax(), far.idxmin()))
     one_side = int(((top["side_low"] > 0.5) | (top["side_high"] < 0.5)).sum())
     return (
         f"Of the {len(top)} the most steady is {most}, the least {least}: in so many comparisons "
@@ -92,8 +101,8 @@ def inside(attention: pd.DataFrame) -> list[str]:
     known = attention[attention["makes"].notna()]
     if known.empty:
         return []
-    largest = words.each(known.head(SHOWN), WITHIN)
-    return [f"Inside attention, most is made by {'; '.join(largest)}."]
+    largest = "; ".join(_shares(known.head(SHOWN), "z.1%", ": "))
+    return [f"Inside attention, most is made by {largest}."]
 
 
 def glued(margin: pd.DataFrame, largest: pd.DataFrame) -> dict[str, str]:
