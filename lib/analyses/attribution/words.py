@@ -80,7 +80,8 @@ def halves(totals: pd.DataFrame) -> str:
     pair = known["cancels_pair"].replace(np.inf, np.nan).dropna()
     sentence = (
         f"Half of what is carried takes {words.span(known['half'], '.0f')} of "
-        f"{words.span(known['components'], '.0f')} components, depending on the head"
+        f"{words.span(known['components'], '.0f')} components"
+        f"{', depending on the head' * (len(known) > 1)}"
     )
     if len(pair):
         sentence += (

@@ -85,7 +85,8 @@ def made(order: pd.DataFrame) -> list[str]:
     for verdict in (LATER, EARLIER):
         names = known.loc[known["verdict"] == verdict, "head"].map(str).tolist()
         if names:
-            every = "every head" if len(names) == len(known) else words.listed(names, SHOWN)
+            all_of_them = len(names) == len(known) > 1
+            every = "every head" if all_of_them else words.listed(names, SHOWN)
             parts.append(f"{verdict} for {every}")
     row = next(known.itertuples())
     beside = (
@@ -105,14 +106,17 @@ def audit(published: pd.DataFrame) -> list[str]:
     if known.empty:
         return []
     worst = known.loc[known["end_opposed"].idxmax()]
-    sentence = (
-        "As published the lens skips the final norm: at its last point it picks another response "
-        f"than the reward in {words.span(known['end_opposed'], '.0%')} of comparisons, most often "
-        f"for {worst['head']} ({worst['end_opposed']:.0%} [{worst['low']:.0%}, {worst['high']:.0%}]"
-    )
+    most = words.estimate(worst["end_opposed"], worst["low"], worst["high"], ".0%")
+    often = f"{most} of comparisons"
+    if len(known) > 1:
+        spread = words.span(known["end_opposed"], ".0%")
+        often = f"{spread} of comparisons, most often for {worst['head']} ({most})"
     rho = known["end_rho"].dropna()
     rank = f"; rank correlation with the reward's margins {words.span(rho, '.2f')}"
-    sentences = [f"{sentence}{rank if len(rho) else ''})."]
+    sentences = [
+        "As published the lens skips the final norm: at its last point it picks another response "
+        f"than the reward in {often}{rank if len(rho) else ''}."
+    ]
     inner = known[known["opposed"].notna()]
     if (inner["opposed"] > 0).any():
         most = inner.loc[inner["opposed"].idxmax()]
