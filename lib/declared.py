@@ -15,6 +15,7 @@ from types import ModuleType
 
 PACKAGES = ("lib.analyses", "lib.summary")
 EACH, STIMULI, ONCE, OVER_ALL = "each dataset", "each of the stimuli", "once", "once, over all"
+SEVERAL = "each dataset with several responses a prompt"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Analysis:
     method
         Heading of its section in ``book/methods.md``; empty where it computes nothing new.
     audited
-        When ``make audit`` makes its page: for ``EACH`` dataset, each of the ``STIMULI``, one that
+        When ``make audit`` makes its page: for ``EACH`` dataset, each of the ``STIMULI``, each
+        with ``SEVERAL`` responses to some prompt (three or more), one that
         is named, ``ONCE`` a model, once ``OVER_ALL`` datasets; empty for pages that an audit
         doesn't add.
     heads, concepts, gated, sparse

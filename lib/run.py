@@ -34,6 +34,9 @@ variable               dims                  dtype    content
 ``better``, ``worse``  comparison            int64    labels of ``response``
 ``criterion``          comparison            str      what the choice was made by
 ``subset``             comparison            str      part of the dataset
+``rating``             response, attribute   float32  of data whose responses are rated, what
+                                                      they got; NaN for none
+``attribute_name``     attribute             str      what was rated
 ``head_source``        head                  str      where the head's name comes from
 ``head_concept``       head                  str      what it claims to measure, or ""
 =====================  ====================  =======  ====================================
@@ -88,12 +91,15 @@ SCHEMA: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "worse": (("comparison",), "i", True),
     "criterion": (("comparison",), "U", True),
     "subset": (("comparison",), "U", True),
+    "rating": (("response", "attribute"), "f", False),
+    "attribute_name": (("attribute",), "U", False),
     "head_source": (("head",), "U", True),
     "head_concept": (("head",), "U", True),
 }
 # Large: a run may be saved with those of some items only.
 STATES = ("hidden", "gate_hidden", "layer_hidden", "neuron_mean", "write", "attended")
 STATES += ("traced", "head_traced")
+RATINGS = ("rating", "attribute_name")  # of one data set: neither pooled nor streamed
 COORDS = {"head": "U", "item": "U", "response": "i"}
 # name → type, as it is on disk
 ATTRS: dict[str, Any] = {
@@ -262,7 +268,8 @@ def pool(runs: Sequence[xr.Dataset]) -> xr.Dataset:
         A Run. Items are named ``dataset: item``. A run with a single subset has its dataset
         for one, others have ``dataset/subset``, so that each part keeps its rows; items of
         several datasets that share a prompt share its hash, so they are one prompt still.
-        Variables that not all runs have are left out. A single run is given back as it is.
+        Variables that not all runs have are left out, and ratings. A single run is given back as
+        it is.
 
     Raises
     ------
@@ -275,7 +282,7 @@ def pool(runs: Sequence[xr.Dataset]) -> xr.Dataset:
     if len(runs) == 1:
         return runs[0]
     _poolable(runs)
-    shared = {name for name in SCHEMA if all(name in run for run in runs)}
+    shared = {name for name in SCHEMA if all(name in run for run in runs)} - {*RATINGS}
     parts, item, response = [], 0, 0
     for run in runs:
         dataset = run.attrs["dataset"]

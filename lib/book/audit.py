@@ -21,6 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lib import declared, hub, paths
 from lib.book import applies, pages, plan
 from lib.errors import DataError, ParameterError
@@ -84,12 +86,12 @@ def audit(
     found = [located(dataset, source) for dataset in dict.fromkeys(datasets)]
     plan.check({"model": name, "datasets": [{**dataset, **options} for dataset in found]})
     committed = {run.dataset for run in plan.read().runs if run.model == name and run.committed}
-    shape, estimates, patches, plain = _tried(model, found, options, committed)
+    shape, estimates, patches, plain, several = _tried(model, found, options, committed)
     left_out = _too_long(patches) if not yes else []
     announce(estimates if left_out else [*estimates, *patches], yes)
     for what, why in plain.items():
         print(f"No pages on what makes the rewards, for {what}: {why}", file=sys.stderr)
-    plan.add(entry(name, found, shape, options, plain, left_out, committed))
+    plan.add(entry(name, found, shape, options, plain, left_out, committed, several))
     return build(cores)
 
 
@@ -147,12 +149,13 @@ def entry(
     plain: Container[str] = (),
     left_out: Container[str] = (),
     committed: Container[str] = (),
+    several: Container[str] = (),
 ) -> dict[str, Any]:
     """The entry of ``audits`` for a model: every page that suits its shape and isn't left out.
 
     Datasets are as ``located`` returns them; each gets the options of loading and extraction,
     and those that aren't ``plain`` the pages that read effects. Runs that aren't ``committed``
-    keep what their pages declare as ``taps``.
+    keep what their pages declare as ``taps``; ``several`` have three responses to some prompt.
     """
     there = {name for name in plan.notebooks() if name not in left_out}
 
@@ -166,6 +169,7 @@ def entry(
         stimuli = dataset["name"].startswith("stimuli/")
         own = suited(declared.audited(declared.STIMULI)) if stimuli else []
         own += explaining if dataset["name"] not in plain else []
+        own += suited(declared.audited(declared.SEVERAL)) if dataset["name"] in several else []
         own += suited(declared.audited(dataset["name"]))
         taps = [] if dataset["name"] in committed else _taps(own)
         listed.append({**dataset, **options, **({"taps": taps} if taps else {}), "pages": own})
@@ -187,9 +191,10 @@ def _taps(names: Sequence[str]) -> list[str]:
 
 def _tried(
     model: str, datasets: Sequence[dict[str, str]], options: dict[str, Any], committed: set[str]
-) -> tuple[applies.Shape, list[Estimate], list[Estimate], dict[str, str]]:
+) -> tuple[applies.Shape, list[Estimate], list[Estimate], dict[str, str], set[str]]:
     """Load everything once: the model's shape, how long each dataset takes and how long its
-    patches, and why some, or the model, can't have their effects computed.
+    patches, why some, or the model, can't have their effects computed, and which datasets have
+    three responses to some prompt.
 
     A committed run isn't extracted; its data is loaded only where there is a source of it.
     """
@@ -202,6 +207,9 @@ def _tried(
     place = str(folder.absolute()) if model_name(model) != model else model
     with hub.under_way(f"Loading {model}"):
         known = load_model(place, **{key: options.get(key) for key in plan.MACHINE})
+    several = {
+        name for name, items in loaded.items() if np.bincount(items.item_of_response).max() >= 3
+    }
     ahead = [items for name, items in loaded.items() if name not in committed]
     ahead = [items for items in ahead if not is_stored(known, items)]
     shape, estimates = applies.of_model(known), [estimate(known, items) for items in ahead]
@@ -224,7 +232,7 @@ def _tried(
                 patches.append(patched)
     del known
     gc.collect()
-    return shape, estimates, patches, plain
+    return shape, estimates, patches, plain, several
 
 
 def _explaining(

@@ -5,6 +5,7 @@
 ``kind``       holistic (whole responses chosen), structured (a benchmark's), targeted (one thing
                varies)
 ``whole``      do all of its comparisons ask one question?
+``rated``      which of its ratings speaks for the whole response
 ``parts``      what a run holds of a dataset and what it lacks, as a label shows it
 
 A dataset in which each criterion varies a thing of its own is targeted: nobody chose between its
@@ -47,6 +48,13 @@ DECLARED: Mapping[str, Asks] = {
     "llmbar": Asks("structured", "which response follows the instruction"),
     "xstest": Asks("structured", "does a safe prompt get an answer, an unsafe one a refusal"),
     "helpsteer2": Asks("targeted", "which response people rated higher on the criterion"),
+}
+
+# Of datasets with several ratings a response.
+RATED: Mapping[str, str] = {
+    "ultrafeedback": "overall_score",
+    "helpsteer2": "helpfulness",
+    "beavertails": "is_safe",
 }
 
 # Subsets whose labels ask another thing than their dataset as a whole, or one narrower.
@@ -107,6 +115,11 @@ def whole(dataset: str) -> bool:
     no verdict.
     """
     return kind(dataset) != "targeted"
+
+
+def rated(dataset: str) -> str:
+    """The rating that speaks for a whole response; empty for a dataset that declares none."""
+    return RATED.get(dataset.split("/")[0], "")
 
 
 def parts(sizes: Mapping[str, int], lacks: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from lib.data.items import Items
+from lib.data.items import RESERVED, Items
 from lib.errors import ParameterError
 from lib.extraction import shards
 from lib.extraction import store as stores
@@ -190,6 +190,10 @@ def _run_of(
         "head_source": ("head", texts(head.source for head in model.heads)),
         "head_concept": ("head", texts(head.concept for head in model.heads)),
     }
+    if rated := [name for name in items.responses if name not in RESERVED]:
+        ratings = items.responses[rated].to_numpy(np.float32)
+        variables["rating"] = (("response", "attribute"), ratings)
+        variables["attribute_name"] = ("attribute", texts(rated))
     if readout.final is not None:
         variables["final"] = ("response", readout.final)
     if readout.gate is not None:

@@ -193,6 +193,7 @@ def load(folder: str | Path) -> xr.Dataset:
             attrs.append(run.attrs)
             # Rows of the whole set's responses, positions among the whole run's items.
             shift = {"response": rows, "better": rows, "worse": rows, "item_of_response": items}
+            run = run.drop_vars([name for name in runs.RATINGS if name in run])
             for name in run.variables:
                 if name in ON_DISK:
                     held[name].append(lazy.piece(path / disk.TENSORS, name, len(run[name])))
