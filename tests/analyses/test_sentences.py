@@ -43,6 +43,9 @@ from lib.analyses.model import words as model
 from lib.analyses.protocols import stats as cells
 from lib.analyses.protocols import words as protocols
 from lib.analyses.protocols.worlds import protocol_world
+from lib.analyses.selection import stats as choosing
+from lib.analyses.selection import words as selection
+from lib.analyses.selection.worlds import candidate_world
 from lib.analyses.separability import stats as probing
 from lib.analyses.separability import words as separability
 from lib.analyses.separability.worlds import separability_world
@@ -67,6 +70,16 @@ def of_cascade() -> list:
     told = cascade.takeaways(cascading.dimensions(run), found, cascading.as_published(run))
     nothing = cascading.correlations(make_run(np.zeros((8, 1))), draws=9).together
     return [told, [cascade.answer(apart.together), cascade.answer(nothing)]]
+
+
+def of_selection() -> list:
+    marked = choosing.candidates(candidate_world(100, strength=[2.0, -2.0, 0.0]))
+    rated = choosing.candidates(candidate_world(12, strength=[0.0], rated=True))
+    pairs = choosing.candidates(make_run(np.zeros((20, 1))))
+    return [
+        *(selection.takeaways(choosing.selection(each), each) for each in (marked, rated, pairs)),
+        [selection.answer(choosing.selection(pairs))],
+    ]
 
 
 def of_disentanglement() -> list:
@@ -208,6 +221,7 @@ PAGES = {
     "model": of_model,
     "validity": of_validity,
     "cascade": of_cascade,
+    "selection": of_selection,
     "disentanglement": of_disentanglement,
     "gating": of_gating,
     "geometry": of_geometry,

@@ -103,6 +103,12 @@ def test_a_set_written_for_one_analysis_gets_its_page_and_keeps_what_that_reads(
     assert kept[0] == {"name": "stimuli/concepts", "pages": ["separability", *WHY, "concepts"]}
 
 
+def test_a_set_with_several_responses_gets_the_page_of_picks():
+    datasets = [{"name": "file:rated.jsonl"}, {"name": "x"}]
+    rated, other = audit.entry("m", datasets, SINGLE, {}, several={"file:rated.jsonl"})["datasets"]
+    assert rated["pages"] == [*WHY, "selection"] and other["pages"] == WHY
+
+
 # ---- Before anything is written ----
 
 

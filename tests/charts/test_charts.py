@@ -25,6 +25,7 @@ from lib.analyses.cascade import stats as cascade
 from lib.analyses.concepts import conflict, directions
 from lib.analyses.data import charts as data_charts
 from lib.analyses.data import stats as data_tables
+from lib.analyses.selection import stats as selection
 from lib.charts import render, theme
 from lib.errors import DataError
 from lib.planted.worlds import make_run, validity_world
@@ -205,8 +206,9 @@ def test_site_and_charts_wear_the_same_colours(mode):
         (*directions.FOUND, *directions.PAID, *conflict.VERDICTS),
         (cascade.ALIGNED, cascade.MISALIGNED, cascade.TOGETHER, cascade.OPPOSED),
         (agreement.TOGETHER, agreement.APART, agreement.NOT_SHOWN),
+        (selection.BETTER, selection.WORSE, selection.NOT_TOLD),
     ],
-    ids=["concepts", "cascade", "compare"],
+    ids=["concepts", "cascade", "compare", "selection"],
 )
 def test_what_was_found_wears_no_mark_of_what_could_not_be_told(verdicts):
     styled = (STATIC / "custom.css").read_text()

@@ -29,7 +29,7 @@ from lib.stats.correlation import NOT_NUMBERS
 from lib.stats.proportions import clustered
 from lib.stats.ratios import share
 from lib.stats.signed import flipped, per_prompt
-from lib.stats.winrates import ALL, HEAD, POWER, SCORE, one_score
+from lib.stats.winrates import ALL, HEAD, NAMED_ALL, POWER, SCORE, one_score
 
 CURVE_COLUMNS = ["rule", "kind", "subset", "n", "items", "gold", "low", "high", "regret", "length"]
 CURVE_COLUMNS += ["note"]
@@ -233,7 +233,11 @@ def picked(score: np.ndarray, values: np.ndarray, most: int) -> np.ndarray:
 
 
 def expected(found: Candidates, values: np.ndarray) -> np.ndarray:
-    """``picked`` of all items, whatever their numbers of responses: (items, n, rules)."""
+    """``picked`` of all items, whatever their numbers of responses: (items, n, rules).
+
+    NaN for rules with a score that is no number.
+    """
+    finite = np.isfinite(found.score).all(axis=0)
     sizes = np.bincount(found.item)
     starts = np.cumsum(sizes) - sizes
     out = np.empty((len(sizes), found.most, len(found.rules)))
@@ -243,7 +247,8 @@ def expected(found: Candidates, values: np.ndarray) -> np.ndarray:
         for first in range(0, len(some), step):
             part = some[first : first + step]
             rows = starts[part][:, None] + np.arange(size)
-            out[part] = picked(found.score[rows], values[rows], found.most)
+            out[part] = picked(np.where(finite, found.score[rows], 0), values[rows], found.most)
+    out[:, :, ~finite] = np.nan
     return out
 
 
@@ -317,7 +322,9 @@ def _parts(subset: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """All items, then those of each subset where there are several."""
     names = list(dict.fromkeys(subset.tolist()))
     several = names if len(names) > 1 else []
-    return [(ALL, np.ones(len(subset), bool)), *((name, subset == name) for name in several)]
+    shown = {name: NAMED_ALL if name == ALL else name for name in several}
+    every = (ALL, np.ones(len(subset), bool))
+    return [every, *((told, subset == name) for name, told in shown.items())]
 
 
 @dataclass(frozen=True)
@@ -457,7 +464,7 @@ class _Part:
                     told["gold"] = mean = float(values.mean())
                     fixed = n == 0 or (row["rule"] in (RANDOM, GOLD) and row["kind"] == BASELINE)
                     told["low"], told["high"] = (mean, mean) if fixed else self._own(values)[1:]
-                    told["regret"] = float((best[:, n] - values).mean())
+                    told["regret"] = float(np.maximum(best[:, n] - values, 0).mean())
                     told["length"] = float(self.length[:, n, k].mean())
                 rows.append(row | told)
         return pd.DataFrame(rows).reindex(columns=CURVE_COLUMNS)
@@ -489,14 +496,17 @@ class _Part:
         told = {"gold": mean, "low": low, "high": high}
         if self.found.name == MARKED:  # what random and the best pick have is the design's
             told |= _named_interval("gain", mean - base, low - base, high - base)
-            told |= _named_interval("regret", top - mean, top - high, top - low)
+            told |= _named_interval("regret", max(top - mean, 0.0), top - high, top - low)
             room = top - base if top > base else np.nan
             part = ((each - base) / room for each in (mean, low, high))
         else:
             told |= _named_interval("gain", *_mean(values - random, self.prompt, self.level))
-            told |= _named_interval("regret", *_mean(best - values, self.prompt, self.level))
+            told |= _named_interval(
+                "regret", *_mean(np.maximum(best - values, 0), self.prompt, self.level)
+            )
             both = (per_prompt(each - random, self.prompt) for each in (values, best))
-            part = map(float, share(*both, self.level))
+            none = (np.nan,) * 3
+            part = map(float, share(*both, self.level) if (best > random).any() else none)
         return told | _named_interval("share", *part)
 
     def _tests(self, values, random, best, rival: int, null: Lottery) -> dict:

@@ -33,7 +33,14 @@ def takeaways(chosen: Selection, found: Candidates) -> list[str]:
         return [f"{NOTHING}: {found.note}."]
     picks = chosen.picks
     own = picks[(picks["subset"] == ALL) & (picks["kind"] != BASELINE)]
-    sentences = [gold(found), answer(chosen), *_kinds(own), *_beside(own), *_longer(own), *_subsets(picks)]
+    sentences = [
+        gold(found),
+        answer(chosen),
+        *_kinds(own),
+        *_beside(own),
+        *_longer(own),
+        *_subsets(picks),
+    ]
     sentences += [family(picks)] if picks["p"].notna().any() else []
     for note, rows in own[own["note"] != ""].groupby("note", sort=False):
         sentences.append(f"{note}: {words.listed(list(rows['rule']), SHOWN)}.".capitalize())
