@@ -14,7 +14,7 @@ from lib.declared import SEVERAL, Analysis
 
 ANALYSIS = Analysis(
     __name__,
-    place=25,
+    place=27,
     method="Selection",
     audited=SEVERAL,
     calibrated=True,

@@ -291,7 +291,7 @@ def selection(found: Candidates, alpha: float = 0.05, by_n: bool = True) -> Sele
     Notes
     -----
     Heads and the one score make up the family, with every distinct subset; baselines have no
-    test.
+    test and no verdict.
     """
     if found.note:
         return Selection(*(pd.DataFrame(columns=names) for names in (CURVE_COLUMNS, PICK_COLUMNS)))
@@ -314,7 +314,8 @@ def selection(found: Candidates, alpha: float = 0.05, by_n: bool = True) -> Sele
     picks["mde"] = mde.where(told & (mde <= picks["most_gain"]))
     sure = picks["p_adjusted"] < alpha
     kinds = [picks["kind"] == BASELINE, ~told, sure & (picks["gain"] > 0), sure]
-    picks["verdict"] = np.select(kinds, ["", UNDEFINED, BETTER, WORSE], NOT_TOLD)
+    verdicts = np.select(kinds, ["", UNDEFINED, BETTER, WORSE], NOT_TOLD)
+    picks["verdict"] = [verdict or None for verdict in verdicts.tolist()]
     return Selection(curve[CURVE_COLUMNS], picks[PICK_COLUMNS])
 
 
