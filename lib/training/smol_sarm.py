@@ -35,7 +35,7 @@ from lib.training.smol_mixed import FAMILY, SETS
 
 NAME = "smol-sarm"
 LAYER, LATENTS, K, SEEDS = 15, 4608, 64, (0, 1, 2)
-STEPS, BATCH, RATE, WARM_UP = 12_000, 4096, 1e-3, 0.05
+STEPS, BATCH, RATE, WARM_UP = 12_000, 4096, 1.2e-3, 0.05
 HEAD = Head("reward", "this project: choices of hh-rlhf's helpful-base and harmless-base, mixed")
 IS_NOT = (
     "Not a sum of named qualities: its features are directions that an autoencoder found in "
