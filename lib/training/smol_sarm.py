@@ -10,6 +10,10 @@ tell which of its features come again (``stability``).
 The autoencoder is kept in half precision, and all that the card says is of it as kept. Beside it
 lie the head on all pre-activations, which is what SARM is with its flag off, and the dense head
 on the state.
+
+The rate was chosen after a lower one had explained too little of held-out states, on small samples
+of states, held-out ones of a few prompts among them; by states that are learnt from alone it is
+the same. So the held-out explained variance is not that of a recipe that never saw it.
 """
 
 from __future__ import annotations
