@@ -25,6 +25,9 @@ from lib.analyses.concepts.worlds import concept_world
 from lib.analyses.disentanglement import stats as separation
 from lib.analyses.disentanglement import words as disentanglement
 from lib.analyses.disentanglement.worlds import copies_world
+from lib.analyses.exploits import stats as surfaces
+from lib.analyses.exploits import words as exploits
+from lib.analyses.exploits.worlds import text_world
 from lib.analyses.gating import stats as gates
 from lib.analyses.gating import words as gating
 from lib.analyses.gating.worlds import gating_world
@@ -80,6 +83,16 @@ def of_selection() -> list:
         *(selection.takeaways(choosing.selection(each), each) for each in (marked, rated, pairs)),
         [selection.answer(choosing.selection(pairs))],
     ]
+
+
+def of_exploits() -> list:
+    run, clean = text_world("keyword", 3.0), text_world(heads=1)
+    told = [
+        exploits.takeaways(surfaces.exploits(each), surfaces.baselines(each), surfaces.dose(each))
+        for each in (run, clean)
+    ]
+    nothing = surfaces.exploits(make_run(np.zeros((8, 1))))
+    return [*told, [exploits.answer(nothing)], exploits.glued(surfaces.exploits(run))]
 
 
 def of_disentanglement() -> list:
@@ -222,6 +235,7 @@ PAGES = {
     "validity": of_validity,
     "cascade": of_cascade,
     "selection": of_selection,
+    "exploits": of_exploits,
     "disentanglement": of_disentanglement,
     "gating": of_gating,
     "geometry": of_geometry,

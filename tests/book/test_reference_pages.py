@@ -24,6 +24,7 @@ from lib import paths
 from lib.analyses.cascade import stats as cascade
 from lib.analyses.concepts import conflict
 from lib.analyses.disentanglement import stats
+from lib.analyses.exploits import stats as exploits
 from lib.analyses.geometry import stats as geometry
 from lib.analyses.labels import stats as labels
 from lib.analyses.protocols import stats as protocols
@@ -242,6 +243,7 @@ def test_conventions_are_those_of_the_code():
     assert told("Cascade", cascade.STRONG, cascade.SCALE, *cascade.WEIGHTS, cascade.LEAST_RISK)
     assert cascade.WEIGHTS[1] + cascade.WEIGHTS[2] == cascade.LEAST_RISK
     assert told("Cascade", cascade.SPEARMAN, winrates.POWER)
+    assert told("Exploits", exploits.LEAST)
     targets = (checks.LEVEL, checks.FALSE, checks.POWER, *checks.COVERAGE)
     assert told("Calibration", *targets)
 
