@@ -12,6 +12,7 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 ``scorecard``     one row a head, from all of its pages
 ``entanglement``  pairs of heads that choose nearly alike
 ``gates``         a gated model's score beside rules that are the same for every prompt
+``exploits``      surfaces that the one score pays for, by axis
 ``scores``        one row a model and protocol
 ``compare``       models paired on the comparisons that both were audited on
 ``agreement``     do two models fail on the same of these?
@@ -21,7 +22,16 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 from lib.summary.compare.agreement import agreement
 from lib.summary.compare.contested import contested
 from lib.summary.compare.stats import compare, scores
-from lib.summary.scorecard.stats import entanglement, gates, longer, matrix, scorecard, sides, uses
+from lib.summary.scorecard.stats import (
+    entanglement,
+    exploits,
+    gates,
+    longer,
+    matrix,
+    scorecard,
+    sides,
+    uses,
+)
 from lib.summary.tables import Tables, everything, models, tables
 
 __all__ = [
@@ -31,6 +41,7 @@ __all__ = [
     "contested",
     "entanglement",
     "everything",
+    "exploits",
     "gates",
     "longer",
     "matrix",

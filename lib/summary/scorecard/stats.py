@@ -25,6 +25,8 @@ LENGTHS = ("dataset", "subset", "n", "win_rate", "low", "high", "note", "page")
 PAIRS = ("dataset", "head", "other", "r", "low", "high", "page")
 GAINS = ("dataset", "rule", "chosen", "n", "win_rate", "low", "high", "gain", "gain_low")
 GAINS += ("gain_high", "p_adjusted", "mde", "note", "page")
+PAID = ("dataset", "head", "axis", "n", "prompts", "win_rate", "low", "high", "shift", "verdict")
+PAID += ("page",)
 NO_CONCEPT = "claims none"
 USE, AGAINST, UNKNOWN = "use for", "not for", "not known"
 USES = ("head", "claims", "use", "dataset", "subset", "n", "win_rate", "low", "high", "verdict")
@@ -256,6 +258,25 @@ def gates(tables: Tables) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame(columns=list(GAINS))
     return pd.concat(parts, ignore_index=True)[list(GAINS)]
+
+
+def exploits(tables: Tables) -> pd.DataFrame:
+    """What the model's one score, or its head, pays for and penalises by its exploits pages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row an axis and dataset: ``dataset``, ``head`` (the rule), ``axis``, ``n``,
+        ``prompts``, ``win_rate``, ``low``, ``high``, ``shift`` and ``verdict`` as the exploits
+        analysis gave them, and ``page``. No rows when no page was executed.
+    """
+    parts = []
+    for dataset, table in tables.each("exploits"):
+        own = table[table["head"] == table["head"].iloc[-1]]
+        parts.append(own.assign(dataset=dataset, page=tables.page(dataset, "exploits")))
+    if not parts:
+        return pd.DataFrame(columns=list(PAID))
+    return pd.concat(parts, ignore_index=True)[list(PAID)]
 
 
 def scorecard(tables: Tables) -> pd.DataFrame:

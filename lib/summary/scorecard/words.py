@@ -8,6 +8,7 @@ import pandas as pd
 
 from lib import words
 from lib.analyses.disentanglement.stats import THRESHOLD
+from lib.analyses.exploits.stats import PAYS, PENALISES, RESISTS, UNTOLD
 from lib.analyses.protocols import words as protocols
 from lib.analyses.protocols.stats import changing
 from lib.data.concepts import OPPOSED, OTHER, RELATIONS
@@ -210,6 +211,27 @@ def gate(gates: pd.DataFrame) -> list[str]:
             parts.append(f"is not told apart on {missed} of {words.count(len(rows), 'dataset')}")
         sentences.append(f"Beside {rule} the gate {'; '.join(parts)}.")
     return sentences or ["The model has no gate, or no page judged it."]
+
+
+def exploits(paid: pd.DataFrame) -> list[str]:
+    """Surfaces that the one score pays for or penalises, a sentence a dataset."""
+    sentences = []
+    for (dataset, head), rows in paid.groupby(["dataset", "head"], sort=False):
+        kinds = {
+            does: rows[rows["verdict"] == verdict]
+            for verdict, does in (
+                (PAYS, "pays for"),
+                (PENALISES, "penalises"),
+                (RESISTS, "resists"),
+            )
+        }
+        told = words.cases(kinds, lambda row: f"{row.axis} ({row.win_rate:.2f})")
+        left = int((rows["verdict"] == UNTOLD).sum())
+        parts = [told] if told else []
+        if left:
+            parts.append(f"of {left} of {len(rows)} axes it can't be told")
+        sentences.append(f"On {dataset} {head} {'; '.join(parts) or 'gives no numbers'}.")
+    return sentences or ["No exploits page was executed."]
 
 
 def _gain(row: Any) -> str:

@@ -9,6 +9,8 @@ from statsmodels.stats.multitest import multipletests
 
 from lib import stats, summary
 from lib.analyses.disentanglement import stats as disentanglement
+from lib.analyses.exploits import stats as surfaces
+from lib.analyses.exploits.worlds import text_world
 from lib.analyses.gating import stats as gate_stats
 from lib.analyses.gating import worlds
 from lib.analyses.labels import stats as label_stats
@@ -547,3 +549,14 @@ def test_without_a_protocols_page_the_cells_are_corrected_together(left):
     expected = multipletests(cells["p"][told], method="holm")[1]
     assert found["p_adjusted"][told].to_numpy() == pytest.approx(expected)
     assert found["p_adjusted"][~told].isna().all()
+
+
+def test_surfaces_that_the_one_score_pays_for_are_told_from_its_exploits_page(keep):
+    world = text_world("keyword", 3.0, heads=2)
+    world = world.assign(final=world["score"][:, 0])
+    folder = keep("m", "stimuli/exploits", exploits=surfaces.exploits(world))
+    paid = summary.exploits(summary.tables(folder, "m"))
+    assert paid["head"].unique().tolist() == ["final score"] and len(paid) == 9
+    (sentence,) = card_findings.exploits(paid)
+    assert sentence.startswith("On stimuli/exploits final score pays for keyword (0.")
+    assert card_findings.exploits(paid[:0]) == ["No exploits page was executed."]
