@@ -72,6 +72,13 @@ def largest(parts: pd.DataFrame, totals: pd.DataFrame) -> list[str]:
     return words.first(sentences, HEADS, "further heads are in the table.")
 
 
+def shown(parts: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each head that the page lists: its largest, and all with a direction."""
+    place = parts["carries"].abs().groupby(parts["head"], sort=False).rank(ascending=False)
+    told = parts["verdict"].isin([TOWARD_BETTER, TOWARD_WORSE])
+    return parts[(place <= LARGEST) | told].reset_index(drop=True)
+
+
 def halves(totals: pd.DataFrame) -> str:
     """How many components carry half, and how much is cancelled, with the norm."""
     known = totals[(totals["form"] == NORMED) & totals["half"].notna()]

@@ -146,3 +146,16 @@ def test_the_chart_draws_every_component_and_names_the_largest():
     alike = effects([[0, 1, -1, 0], [0, 2, -2, 0]])
     assert "nothing to draw" in charts.parts(stats.parts(alike)).alternative
     assert set(stats.totals(alike)["note"]) == {stats.NO_MARGIN}
+
+
+def test_the_page_lists_the_largest_and_all_with_a_direction():
+    table = stats.parts(parts_world(0.8, pairs=60, seed=2))
+    listed = words.shown(table)
+    for _, own in listed.groupby("head"):
+        assert words.LARGEST <= len(own) < len(table) / 2
+        left = table[
+            (table["head"] == own["head"].iloc[0]) & ~table["component"].isin(own["component"])
+        ]
+        assert left["carries"].abs().max() <= own["carries"].abs().nlargest(words.LARGEST).min()
+    directed = table["verdict"].str.startswith("toward")
+    assert directed.sum() == listed["verdict"].str.startswith("toward").sum() > 0
