@@ -50,7 +50,7 @@ QUALITIES = (
     "overall",
 )
 SURFACE = ("confidence", "formatting", "length", "repetition", "sycophancy")
-SURFACE += ("formality", "agreement", "hedging")
+SURFACE += ("formality", "agreement", "hedging", "authority", "keyword", "self-praise")
 CONCEPTS = (*QUALITIES, *SURFACE)
 
 # Names are compared in lower case with dashes for spaces, dots and underscores.
