@@ -146,7 +146,7 @@ def test_clicking_a_cell_lands_on_its_page_in_the_same_tab(visit, book, page, sc
 @pytest.mark.parametrize("page", PAGES)
 def test_the_keyboard_reaches_the_same_pages(visit, book, page):
     tab, _ = opened(visit, book / page, viewport=SCREEN)
-    tab.locator("summary", has_text="table with links").click()
+    tab.locator("summary", has_text="with intervals and links").click()
     tab.locator("a[data-page]").nth(1).focus()
     tab.keyboard.press("Enter")
     tab.wait_for_url((book / "results" / PLACE / "hh-rlhf/helpful-base/validity.html").as_uri())

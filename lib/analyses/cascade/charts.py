@@ -12,6 +12,8 @@ from lib.charts.render import Chart, nothing, plain, require
 
 def dimensions(table: pd.DataFrame) -> Chart:
     """Heat map of rules and dimensions. ``table`` is as ``stats.dimensions`` returns it."""
+    if table.empty:
+        return nothing("No comparison of a dimension: nothing to draw.", table, "dimensions")
     require(table, DIMENSION_COLUMNS, "preferences by dimension")
     order = list(dict.fromkeys(table["dimension"]))
     told = [

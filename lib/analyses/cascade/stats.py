@@ -155,8 +155,8 @@ def _preference(gap: np.ndarray, prompt: np.ndarray, alpha: float) -> dict:
         "high": share.high[0],
         "p": permutation.sign_flip(net)[0],
         "margin": mean.estimate,
-        "margin_low": mean.low,
-        "margin_high": mean.high,
+        "margin_low": mean.low if np.isfinite(mean.low) else np.nan,
+        "margin_high": mean.high if np.isfinite(mean.high) else np.nan,
     }
 
 

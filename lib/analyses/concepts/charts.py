@@ -23,6 +23,8 @@ def _tones(verdicts: pd.Series) -> list[str]:
 
 def found(table: pd.DataFrame) -> Chart:
     """Held-out accuracy of each concept's direction; ``table`` is ``stats.found``'s."""
+    if table.empty:
+        return nothing("No pair of a concept: nothing to draw.", table, "concepts-found")
     columns = ("concept", "accuracy", "low", "high", "without_length", "verdict", "note")
     require(table, columns, "concepts")
     rows = table.rename(columns={"concept": "name", "accuracy": "value"})
@@ -43,6 +45,8 @@ def found(table: pd.DataFrame) -> Chart:
 
 def alignment(table: pd.DataFrame) -> Chart:
     """What each head pays for each concept; ``table`` is ``stats.alignment``'s."""
+    if table.empty:
+        return nothing("No pair of a concept: nothing to draw.", table, "concepts-paid")
     columns = ("concept", "head", "gap", "gap_low", "gap_high", "gap_without_length", "verdict")
     require(table, columns, "heads and concepts")
     rows = pd.DataFrame(
@@ -73,6 +77,8 @@ def alignment(table: pd.DataFrame) -> Chart:
 
 def conflict(table: pd.DataFrame) -> Chart:
     """Cosines of two concepts' directions; ``table`` is ``stats.conflict``'s."""
+    if table.empty:
+        return nothing("Fewer than two directions to compare.", table, "concepts-conflict")
     require(table, ("one", "other", "form", "cosine", "low", "high", "verdict"), "conflicts")
     rows = pd.DataFrame(
         {

@@ -208,7 +208,7 @@ def alignment(
     """
     sd = run["score"].values.astype(float).std(axis=0)
     sd = np.where(sd > 0, sd, np.nan)
-    heads, tables = run["head"].values, []
+    heads, tables = run["head"].values, [pd.DataFrame(columns=_ALIGNED)]
     for asked in pairs(run):
         table = pd.DataFrame({"concept": asked.concept, "head": heads, "n": len(asked)})
         table["note"] = asked.note
@@ -216,7 +216,7 @@ def alignment(
             table = table.assign(**_aligned(asked, sd, weight, alpha))
             table.loc[~np.isfinite(table["gap"]), "note"] = "scores that are not numbers, or equal"
         tables.append(table)
-    table = pd.concat(tables, ignore_index=True).reindex(columns=_ALIGNED)
+    table = pd.concat(tables[1:] or tables, ignore_index=True).reindex(columns=_ALIGNED)
     for p, adjusted in (("p", "p_adjusted"), ("p_without_length", "p_without_adjusted")):
         table[adjusted] = permutation.holm(table[p].to_numpy(float))
     some, rest = table["p_adjusted"] < alpha, table["p_without_adjusted"] < alpha
