@@ -17,7 +17,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -239,15 +238,12 @@ def _explaining(
     model, name: str, loaded: dict, options: dict[str, Any]
 ) -> tuple[Estimate, Estimate]:
     """How long effects take on a dataset, whose text may have been loaded: traces, patches."""
-    from lib.mechanisms.estimate import estimate as explaining
+    from lib.mechanisms.estimate import parts
 
     if name not in loaded and not name.startswith("stimuli/"):
         raise DataError(f"the texts of {name}", "its committed run alone", "Name their source.")
     items = loaded[name] if name in loaded else _loaded({"name": name}, options)
-    seed = options.get("seed", 0)
-    traced, both = (explaining(model, items, seed=seed, **some) for some in ({"patched": 0}, {}))
-    patched = replace(both, dataset=f"Patches on {name}", tokens=both.tokens - traced.tokens)
-    return replace(traced, rate=both.rate), patched
+    return parts(model, items, seed=options.get("seed", 0))
 
 
 def _loaded(dataset: dict[str, str], options: dict[str, Any]):
