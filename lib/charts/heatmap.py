@@ -12,7 +12,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
-from lib.charts.render import frame, inline, plain, spanned, tips, written
+from lib.charts.render import Chart, frame, inline, plain, spanned, tips, written
 
 # Win rate → (light, dark): at .2 and below, at one half, at .8 and above. Words in the text
 # colour keep a contrast of 4.5 on all of them.
@@ -133,6 +133,32 @@ def _touch(x, column: str) -> alt.Chart:
         .mark_rect(fill="transparent")
         .properties(name="touch_heads")
         .encode(x=x, y=UPPER, y2=LOWER, tooltip=tips(shown))
+    )
+
+
+def preferences(table: pd.DataFrame, column: str, preferred: str, name: str) -> Chart:
+    """Heat map of how often rules score the ``preferred`` answer higher, by ``column``.
+
+    ``table`` is as for ``heatmap``; columns keep their order of appearance.
+    """
+    order = list(dict.fromkeys(table[column]))
+    told = [
+        f"{plain(head)}: "
+        + ", ".join(
+            f"{plain(across)} {cell(row)}"
+            for across, row in zip(rows[column], rows.itertuples(), strict=True)
+        )
+        for head, rows in list(table.groupby("head", sort=False))[:TOLD]
+    ]
+    return Chart(
+        heatmap(table, column, order),
+        alternative=f"Share of {preferred}s preferred, by {column}. {'; '.join(told)}.",
+        data=table,
+        name=name,
+        caption=f"Share of comparisons in which the {preferred} scores higher, ties counted half; "
+        "blue above one half, vermilion below. Intervals are told where the pointer or finger "
+        "rests, and in the table below.",
+        height=STEP * table["head"].nunique() + 120,
     )
 
 

@@ -5,7 +5,7 @@ A wide row is one line; a narrow one has its words above its line. The data have
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import altair as alt
 import pandas as pd
@@ -51,6 +51,17 @@ def band(order: Sequence[int]) -> alt.Y:
 def tones(*names: str) -> alt.Scale:
     """Names of inks → their colours."""
     return alt.Scale(domain=names, range=[theme.ink(name) for name in names])
+
+
+def toned(verdicts: Iterable[str], inks: Mapping[str, str]) -> list[str]:
+    """Each row's ink by its verdict; grey for a verdict that has none."""
+    return [inks.get(verdict, "baseline") for verdict in verdicts]
+
+
+def score_first(rows: pd.DataFrame) -> pd.DataFrame:
+    """The last group, a model's one score where it has one, before the others in a menu."""
+    last = rows["group"] == rows["group"].iloc[-1]
+    return pd.concat([rows[last], rows[~last]])
 
 
 def hairlines(chart: alt.Chart, y: alt.Y) -> alt.Chart:

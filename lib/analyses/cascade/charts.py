@@ -5,9 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from lib.analyses.cascade.stats import DIMENSION_COLUMNS, PAIR_COLUMNS, TOGETHER_COLUMNS
-from lib.charts.heatmap import STEP, TOLD, cell, heatmap
+from lib.charts.heatmap import preferences
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, nothing, plain, require
+from lib.charts.rows import score_first, toned
+
+TONES = {"together": "better", "opposed": "worse"}
 
 
 def dimensions(table: pd.DataFrame) -> Chart:
@@ -15,29 +18,14 @@ def dimensions(table: pd.DataFrame) -> Chart:
     if table.empty:
         return nothing("No comparison of a dimension: nothing to draw.", table, "dimensions")
     require(table, DIMENSION_COLUMNS, "preferences by dimension")
-    order = list(dict.fromkeys(table["dimension"]))
-    told = [
-        f"{plain(head)}: "
-        + ", ".join(f"{plain(row.dimension)} {cell(row)}" for row in rows.itertuples())
-        for head, rows in list(table.groupby("head", sort=False))[:TOLD]
-    ]
-    return Chart(
-        heatmap(table, "dimension", order),
-        alternative=f"Share of aligned responses preferred, by dimension. {'; '.join(told)}.",
-        data=table,
-        name="dimensions",
-        caption="Share of comparisons in which the aligned response scores higher, ties counted "
-        "half; blue above one half, vermilion below. Intervals are told where the pointer or "
-        "finger rests, and in the table below.",
-        height=STEP * table["head"].nunique() + 120,
-    )
+    return preferences(table, "dimension", "aligned response", "dimensions")
 
 
 def together(table: pd.DataFrame) -> Chart:
     """Mean correlations, a row a rule. ``table`` is ``stats.Correlations.together``."""
     require(table, TOGETHER_COLUMNS, "mean correlations")
     rows = table.rename(columns={"head": "name", "r": "value"}).assign(
-        group="every rule", tone=_tones(table)
+        group="every rule", tone=toned(table["verdict"], TONES)
     )
     return intervals(
         rows,
@@ -61,17 +49,15 @@ def pairs(table: pd.DataFrame) -> Chart:
     if table.empty:
         return nothing("Fewer than two dimensions: there is no pair to correlate.", table, "pairs")
     require(table, PAIR_COLUMNS, "correlations of dimensions")
-    last = table["head"].iloc[-1]  # the one score, where there is one
     rows = table.assign(
         name=[f"{plain(row.one)} · {plain(row.other)}" for row in table.itertuples()],
         group=table["head"],
         value=table["r"],
         beside=table["published"],
-        tone=_tones(table),
+        tone=toned(table["verdict"], TONES),
     )
-    rows = pd.concat([rows[rows["group"] == last], rows[rows["group"] != last]])
     return intervals(
-        rows,
+        score_first(rows),
         title="correlation across scenarios",
         reference=0.0,
         domain=(-1.0, 1.0),
@@ -85,8 +71,3 @@ def pairs(table: pd.DataFrame) -> Chart:
         "rules and pairs. Grey tick: the correlation of the first two scenarios alone, as "
         "published, which is 1 or −1 whatever the model.",
     )
-
-
-def _tones(table: pd.DataFrame) -> list[str]:
-    tone = {"together": "better", "opposed": "worse"}
-    return [tone.get(verdict, "baseline") for verdict in table["verdict"]]

@@ -9,16 +9,13 @@ import pandas as pd
 from lib.charts import theme
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.rows import toned
 
 TONES = {"found": "better", "for": "better", "together": "better"}
 TONES |= {"against": "worse", "in conflict": "worse"}
 SHOWN = 3  # heads drawn of a concept's doses
 INKS, DASHES = ("better", "worse", "text"), ([1, 0], [6, 3], [2, 2])
 HEIGHT, APART = 220, 0.08  # px of a figure of lines; between names at its end, of its height
-
-
-def _tones(verdicts: pd.Series) -> list[str]:
-    return [TONES.get(verdict, "baseline") for verdict in verdicts]
 
 
 def found(table: pd.DataFrame) -> Chart:
@@ -28,7 +25,9 @@ def found(table: pd.DataFrame) -> Chart:
     columns = ("concept", "accuracy", "low", "high", "without_length", "verdict", "note")
     require(table, columns, "concepts")
     rows = table.rename(columns={"concept": "name", "accuracy": "value"})
-    rows = rows.assign(group="all", beside=table["without_length"], tone=_tones(table["verdict"]))
+    rows = rows.assign(
+        group="all", beside=table["without_length"], tone=toned(table["verdict"], TONES)
+    )
     return intervals(
         rows,
         title="held-out pairs ranked rightly",
@@ -58,7 +57,7 @@ def alignment(table: pd.DataFrame) -> Chart:
             "high": table["gap_high"],
             "beside": table["gap_without_length"],
             "note": table["note"],
-            "tone": _tones(table["verdict"]),
+            "tone": toned(table["verdict"], TONES),
         }
     )
     return intervals(
@@ -89,7 +88,7 @@ def conflict(table: pd.DataFrame) -> Chart:
             "high": table["high"],
             "beside": table["published"].where(table["cosine"].notna()),
             "note": table["note"].where(table["note"] != "", "can't be told from no direction"),
-            "tone": _tones(table["verdict"]),
+            "tone": toned(table["verdict"], TONES),
         }
     )
     return intervals(

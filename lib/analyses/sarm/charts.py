@@ -8,6 +8,7 @@ import pandas as pd
 from lib.analyses.sarm.stats import BETTER, FEATURES, NAMES, NOT_SHOWN, OWN, SHARED, WORSE
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, nothing, require
+from lib.charts.rows import toned
 
 MANY = 30
 
@@ -28,7 +29,7 @@ def features(table: pd.DataFrame, note: str = "") -> Chart:
         group="all",
         value=first["difference"],
         note=np.where(first["low"].isna(), "one prompt has no interval", ""),
-        tone=[tone.get(verdict, "baseline") for verdict in first["verdict"]],
+        tone=toned(first["verdict"], tone),
     )
     return intervals(
         rows,
@@ -56,7 +57,7 @@ def names(table: pd.DataFrame, note: str = "") -> Chart:
         group="all",
         value=known["effect"],
         beside=known["next_effect"],
-        tone=[tone.get(verdict, "baseline") for verdict in known["verdict"]],
+        tone=toned(known["verdict"], tone),
     )
     return intervals(
         rows,

@@ -19,6 +19,7 @@ from lib.analyses.selection.stats import (
 from lib.charts import theme
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.rows import toned
 from lib.stats.winrates import ALL
 
 CHOSEN = "the rule"
@@ -46,7 +47,7 @@ def picks(table: pd.DataFrame) -> Chart:
         value=rows["share"],
         low=rows["share_low"],
         high=rows["share_high"],
-        tone=[tone.get(verdict, "baseline") for verdict in rows["verdict"]],
+        tone=toned(rows["verdict"], tone),
     )
     n = int(table["n"].max())
     return intervals(

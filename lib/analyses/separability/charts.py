@@ -8,6 +8,7 @@ import pandas as pd
 from lib.charts import theme
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, frame, inline, plain, require, tips
+from lib.charts.rows import toned
 
 TONES = {"not read out": "worse", "read out": "better"}
 
@@ -123,7 +124,7 @@ def readout(table: pd.DataFrame) -> Chart:
             "low": table["low"].to_numpy(float),
             "high": table["high"].to_numpy(float),
             "note": table["note"].to_numpy(),
-            "tone": [TONES.get(verdict, "baseline") for verdict in table["verdict"]],
+            "tone": toned(table["verdict"], TONES),
         }
     )
     return intervals(

@@ -7,6 +7,7 @@ import pandas as pd
 from lib.analyses.steering.stats import TARGETS
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, nothing, require
+from lib.charts.rows import toned
 
 AIMED, OTHERS = "what was aimed at", "all other criteria"
 TONES = {"corrects": "better", "helps": "better", "harms": "worse"}
@@ -23,13 +24,12 @@ def targets(table: pd.DataFrame) -> Chart:
         told = "; ".join(dict.fromkeys(table["note"].dropna())) or "no criterion was steered"
         return nothing(f"Nothing to draw: {told}.", table, "targets")
     name = [f"{row.criterion} ({int(row.latent)})" for row in known.itertuples()]
-    own = known.assign(name=name, group=AIMED, value=known["change"], beside=known["random"])
-    own["tone"] = [TONES.get(verdict, "baseline") for verdict in known["verdict"]]
+    own = known.assign(name=name, group=AIMED, value=known["change"], beside=known["dense"])
+    own["tone"] = toned(known["verdict"], TONES)
     side = known.assign(name=name, group=OTHERS, value=known["side"], beside=known["dense_side"])
     side["low"], side["high"] = known["side_low"], known["side_high"]
-    side["tone"] = [TONES.get(verdict, "baseline") for verdict in known["side_verdict"]]
+    side["tone"] = toned(known["side_verdict"], TONES)
     side = side[side["value"].notna()]
-    own["beside"] = own["dense"]
     return intervals(
         pd.concat([own, side]),
         title="change of accuracy",

@@ -6,7 +6,7 @@ import pandas as pd
 
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, nothing, plain, require
-from lib.charts.rows import won
+from lib.charts.rows import toned, won
 from lib.stats.winrates import LONGER
 from lib.summary.compare.agreement import AGREEMENT, APART, TOGETHER
 from lib.summary.compare.stats import DIFFERENCES, SCORES
@@ -66,7 +66,7 @@ def differences(table: pd.DataFrame) -> Chart:
     tone = {"higher": "better", "lower": "worse"}
     rows = table.rename(columns={"dataset": "name", "difference": "value"}).assign(
         group=[f"{row.model} less {row.other}" for row in table.itertuples()],
-        tone=[tone.get(verdict, "baseline") for verdict in table["verdict"]],
+        tone=toned(table["verdict"], tone),
     )
     return intervals(
         rows,
@@ -94,7 +94,7 @@ def agreement(table: pd.DataFrame) -> Chart:
     tone = {TOGETHER: "better", APART: "worse"}
     rows = table.rename(columns={"dataset": "name", "kappa": "value"}).assign(
         group=[f"{row.model} and {row.other}" for row in table.itertuples()],
-        tone=[tone.get(verdict, "baseline") for verdict in table["verdict"]],
+        tone=toned(table["verdict"], tone),
     )
     return intervals(
         rows,

@@ -12,6 +12,7 @@ from lib.analyses.concepts import calibration, charts, coverage, dose, stats, wo
 from lib.analyses.concepts.conflict import label
 from lib.analyses.concepts.divergence import threshold
 from lib.analyses.concepts.worlds import concept_world
+from lib.charts.rows import toned
 from lib.planted.worlds import make_run
 
 GAIN = np.linspace(0.5, 2.0, 48)
@@ -187,7 +188,7 @@ def test_charts_name_every_concept_and_colour_what_is_claimed():
     conflict = charts.conflict(stats.conflict(run))
     assert all(f"concept_{k}" in depth.alternative for k in range(6))
     assert "concept_0 – concept_1" in conflict.alternative
-    tones = pd.Series(charts._tones(stats.conflict(run)["verdict"]))
+    tones = pd.Series(toned(stats.conflict(run)["verdict"], charts.TONES))
     assert tones.value_counts().to_dict() == {"baseline": 28, "worse": 2}
 
 
