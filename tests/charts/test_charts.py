@@ -25,9 +25,15 @@ from lib.analyses.cascade import stats as cascade
 from lib.analyses.concepts import conflict, directions
 from lib.analyses.data import charts as data_charts
 from lib.analyses.data import stats as data_tables
+from lib.analyses.exploits import stats as exploits
+from lib.analyses.labels import words as labels
+from lib.analyses.sarm import stats as sarm
 from lib.analyses.selection import stats as selection
+from lib.analyses.separability import readout
+from lib.analyses.steering import stats as steering
 from lib.charts import render, theme
 from lib.errors import DataError
+from lib.planted import checks
 from lib.planted.worlds import make_run, validity_world
 from lib.stats.winrates import VERDICTS
 from lib.summary.compare import agreement
@@ -207,8 +213,16 @@ def test_site_and_charts_wear_the_same_colours(mode):
         (cascade.ALIGNED, cascade.MISALIGNED, cascade.TOGETHER, cascade.OPPOSED),
         (agreement.TOGETHER, agreement.APART, agreement.NOT_SHOWN),
         (selection.BETTER, selection.WORSE, selection.NOT_TOLD),
+        (*exploits.VERDICTS, "rises", "falls"),
+        (*readout.VERDICTS, *labels.AGREEMENT),
+        (sarm.BETTER, sarm.WORSE, sarm.OWN, sarm.SHARED, sarm.NOT_SHOWN),
+        (steering.CORRECTS, steering.HARMS, steering.NOT_SHOWN),
+        checks.VERDICTS,
     ],
-    ids=["concepts", "cascade", "compare", "selection"],
+    ids=[
+        *("concepts", "cascade", "compare", "selection", "exploits", "separability and labels"),
+        *("sarm", "steering", "calibration"),
+    ],
 )
 def test_what_was_found_wears_no_mark_of_what_could_not_be_told(verdicts):
     styled = (STATIC / "custom.css").read_text()

@@ -23,7 +23,7 @@ from lib.analyses.labels.stats import (
 
 SHOWN = 6  # sentences of one sort
 _NUMBERS = "(difference {delta:.3f}, at least {low:.3f}, adjusted p = {p_adjusted:.2g})."
-_AGREEMENT = {
+AGREEMENT = {
     "convergent and discriminant": "agree within each and differ from each other",
     "convergent": "agree within each, but aren't shown to differ "
     f"(that takes a bound below {DISCRIMINANT:.2f})",
@@ -249,12 +249,10 @@ def agreement(table: pd.DataFrame) -> list[str]:
             "No concept has heads from two sources, so agreement of heads that claim the same "
             "can't be measured here."
         ]
-    defined, undefined = (
-        table[table["verdict"].isin(_AGREEMENT) == each] for each in (True, False)
-    )
+    defined, undefined = (table[table["verdict"].isin(AGREEMENT) == each] for each in (True, False))
     high = [f", at most {bound:.2f}" if pd.notna(bound) else "" for bound in defined["htmt_high"]]
     sentences = words.each(
-        defined.assign(text=defined["verdict"].map(_AGREEMENT), bound=high),
+        defined.assign(text=defined["verdict"].map(AGREEMENT), bound=high),
         "Heads of {concept} and of {other} {text} (HTMT {htmt:.2f}{bound}).",
     )
     if len(undefined):

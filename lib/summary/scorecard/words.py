@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -28,7 +29,7 @@ from lib.words.longer import extremes
 from lib.words.longer import verdicts as owed_to_length
 
 SHOWN = 3  # sentences of one sort
-NAMED = 6  # heads named in a sentence
+NAMED = 12  # heads named in a sentence; of more, the table below it names them
 
 
 def takeaways(
@@ -271,17 +272,22 @@ def uses(table: pd.DataFrame) -> str:
         f"{len(shown)} of {words.count(len(heads), 'head')} {does} what {its} on at "
         "least one data set, and not just by length unless length is the claim"
     )
-    sentences = [f"{text}{': ' if len(shown) else ''}{words.listed(list(shown), NAMED)}."]
+    sentences = [f"{text}{': ' if len(shown) else ''}{_names_of(shown)}."]
     if learned:
-        sentences.append(
-            f"Of these only on what it was trained on: {words.listed(learned, NAMED)}."
-        )
+        sentences.append(f"Of these only on what it was trained on: {_names_of(learned)}.")
     if missed:
         told = [f"{head}{_as_length(table, head)}" for head in missed]
-        sentences.append(f"Tested and not shown: {words.listed(told, NAMED)}.")
+        sentences.append(f"Tested and not shown: {_names_of(told)}.")
     if len(silent):
-        sentences.append(f"Tested by no data here: {words.listed(list(silent), NAMED)}.")
+        sentences.append(f"Tested by no data here: {_names_of(silent)}.")
     return " ".join(sentences)
+
+
+def _names_of(heads: Sequence[str]) -> str:
+    """All heads where they fit a sentence, else the first and where the others are."""
+    if len(heads) <= NAMED:
+        return ", ".join(heads)
+    return f"{', '.join(heads[: NAMED // 2])} and {len(heads) - NAMED // 2} that the table names"
 
 
 def _as_length(table: pd.DataFrame, head: str) -> str:

@@ -264,6 +264,14 @@ def test_a_head_that_goes_with_its_labels_as_length_does_is_no_contradiction():
     )
 
 
+@pytest.mark.parametrize(
+    ("heads", "end"), [(12, "head_10, head_11."), (13, "head_5 and 7 that the table names.")]
+)
+def test_heads_are_named_where_they_fit_a_sentence(heads, end):
+    rows = pd.concat([used(head=f"head_{k}", use="use for") for k in range(heads)])
+    assert card_findings.uses(rows).endswith(end)
+
+
 def test_a_table_without_relations_says_nothing_of_uses(left):
     rows = summary.uses(summary.matrix(left()), summary.scorecard(left()))
     assert rows.empty and "says what its labels ask" in card_findings.uses(rows)
