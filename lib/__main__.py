@@ -342,9 +342,11 @@ def _train_tension(options) -> None:
     from lib.training.tension import study
 
     model = load_model(options.model, device=options.device or None, dtype="float32")
-    given = _given(options, "source", "out", "seeds", "limit")
+    given = _given(options, "source", "out", "seeds", "only", "limit")
     command = " ".join(["python -m lib", *map(shlex.quote, sys.argv[1:])])
-    print(study.run(model, command=command, **given))
+    settings = study.Settings(draws=options.draws, part_draws=-(-options.draws // 5))
+    say = functools.partial(print, file=sys.stderr, flush=True)
+    print(study.run(model, settings=settings, command=command, say=say, **given))
 
 
 HELP = "-h, --help"
@@ -374,6 +376,7 @@ FLAGS = {
     "--items": {"type": _positive, "default": 8},
     "--draws": {"type": _positive, "default": 10_000},
     "--seeds": {"type": _positive, "default": 5},
+    "--only": {"type": _count, "nargs": "+", "default": (), "metavar": "SEED"},
     "--ratings": SOURCED,
     "--preferences": SOURCED,
     "-p": {"action": "append", "default": [], "metavar": "NAME=VALUE", "type": _pair},
@@ -469,6 +472,11 @@ TRAIN = {
             "--model": ("whose backbone and template to use", {"default": "smol-armo"}),
             "--source": ("folder that holds hh-rlhf, xstest, …", {"required": True}),
             "--seeds": "of training; a study that was stopped goes on",
+            "--only": "those of the seeds to make here, from 0; all if unset",
+            "--draws": (
+                "random sets of neurons of the published size, of each model",
+                {"type": _positive, "default": 50},
+            ),
             "--limit": "items of each dataset; 0: all",
             "--device": GPU,
             "--out": ("folder for the study", {"required": True}),

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from lib.errors import ModelError
-from lib.extraction.taps import activations
+from lib.extraction.taps import Port, activations
 from lib.training.tension import finetune
 from lib.training.tension.finetune import Reward
 from lib.training.tension.texts import Texts
@@ -45,6 +45,7 @@ def measure(reward: Reward, base: torch.nn.Module, texts: Texts, tokens: int = T
     ModelError
         For a backbone whose MLPs have no activation module.
     """
+    finetune.quicken(base)
     sums: dict[str, torch.Tensor] = {}
     n_tokens = 0
     pairs = [
@@ -55,7 +56,7 @@ def measure(reward: Reward, base: torch.nn.Module, texts: Texts, tokens: int = T
         places = np.append(texts.better[some], texts.worse[some])
         ids, lengths = finetune.padded([texts.sequences[p] for p in places], reward.device)
         real = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        with torch.no_grad(), finetune.quick(reward.device), _kept(base) as before:
+        with torch.no_grad(), finetune.quick(reward), _kept(base) as before:
             base(input_ids=ids, attention_mask=None, use_cache=False)
         own, slopes = _with_slopes(reward, ids, lengths)
         found = {name: [] for name in (*MEASURES, "activation of base", "gap")}
@@ -80,7 +81,7 @@ def measure(reward: Reward, base: torch.nn.Module, texts: Texts, tokens: int = T
 
 def _with_slopes(reward: Reward, ids, lengths):
     """Activations of each layer, and the slopes of the sum of all margins over them."""
-    with torch.enable_grad(), finetune.quick(reward.device), _kept(reward.backbone) as own:
+    with torch.enable_grad(), finetune.quick(reward), _kept(reward.backbone) as own:
         entering = reward.backbone.get_input_embeddings()(ids).detach().requires_grad_(True)
         states = finetune.last_states(reward, ids, lengths, inputs_embeds=entering)
         better, worse = (states @ reward.weight[0]).chunk(2)
@@ -105,6 +106,10 @@ def silenced(
 ) -> Iterator[None]:
     """Inside, neurons of a mask (layers, neurons) give zero, or what ``put`` says, at all tokens.
 
+    To give zero is to add nothing, so it is the columns that write for them that are zero where
+    the MLP has a ``down_proj``: no token costs more than without. What is put instead of a
+    neuron meets the up projection as the neuron would.
+
     Raises
     ------
     ModelError
@@ -115,16 +120,38 @@ def silenced(
         raise ModelError(
             f"a mask of {len(ports)} layers", f"one of {len(mask)}", "Give one of this backbone."
         )
+    writers = _writers(backbone, ports)
     device = next(backbone.parameters()).device
     with contextlib.ExitStack() as stack:
-        for layer, port in enumerate(ports):
+        for layer, (port, writer) in enumerate(zip(ports, writers, strict=True)):
             if not mask[layer].any():
                 continue
             off = torch.from_numpy(mask[layer]).to(device)
+            if put is None and writer is not None:
+                stack.enter_context(_without(writer.weight, off))
+                continue
             value = None if put is None else torch.from_numpy(put[layer]).to(device)
             hook = port.module.register_forward_hook(_replacing(off, value))
             stack.callback(hook.remove)
         yield
+
+
+def _writers(backbone: torch.nn.Module, ports: list[Port]) -> list[torch.nn.Linear | None]:
+    """The projection that writes what an MLP's neurons say, where there is one by its name."""
+    owners = {id(child): owner for owner in backbone.modules() for child in owner.children()}
+    found = [getattr(owners[id(port.module)], "down_proj", None) for port in ports]
+    return [down if isinstance(down, torch.nn.Linear) else None for down in found]
+
+
+@contextlib.contextmanager
+def _without(weight: torch.nn.Parameter, off: torch.Tensor) -> Iterator[None]:
+    """Inside, columns of a weight are zero."""
+    kept = weight.data.clone()
+    weight.data.mul_(~off)
+    try:
+        yield
+    finally:
+        weight.data.copy_(kept)
 
 
 def _replacing(off: torch.Tensor, value: torch.Tensor | None):

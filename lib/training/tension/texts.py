@@ -2,7 +2,7 @@
 
 ``Texts``    responses of a dataset as tokens, with what was compared
 ``load``     a dataset's
-``sample``   some of their comparisons, seeded
+``sample``   rows of some of their comparisons, seeded
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ def load(name: str, format: PromptFormat, source: str = "", limit: int = 0) -> T
     return whole.where(np.flatnonzero(used))
 
 
-def sample(texts: Texts, n: int, seed: int) -> Texts:
-    """At most n comparisons of each subset, drawn by a seed."""
+def sample(texts: Texts, n: int, seed: int) -> np.ndarray:
+    """Rows of at most n comparisons of each subset, drawn by a seed."""
     generator = np.random.default_rng(seed)
     rows = [
         generator.permutation(np.flatnonzero(texts.subset == subset))[:n]
         for subset in np.unique(texts.subset)
     ]
-    return texts.where(np.sort(np.concatenate(rows)))
+    return np.sort(np.concatenate(rows))
 
 
 def joined(first: Texts, second: Texts) -> Texts:

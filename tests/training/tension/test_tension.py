@@ -10,15 +10,22 @@ import math
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
 from lib.errors import DataError, ModelError, ParameterError, StoreError
-from lib.training.tension import finetune, neurons, study
+from lib.training.tension import finetune, kept, neurons, study
 from lib.training.tension.finetune import Recipe, Reward
 from lib.training.tension.study import Settings
 from lib.training.tension.texts import load
 
 SMALL = Settings(
-    Recipe(learning_rate=3e-3, batch=16, epochs=3), draws=2, measured=8, few=4, each=2, helping=1
+    Recipe(learning_rate=3e-3, head_rate=3e-3, batch=16, epochs=3),
+    draws=3,
+    part_draws=2,
+    measured=8,
+    few=4,
+    each=2,
+    helping=1,
 )
 
 
@@ -82,7 +89,7 @@ def test_a_model_learns_what_its_comparisons_say(tiny_llama, texts):
 
 def test_small_batches_give_the_gradients_of_large_ones(tiny_llama, texts):
     some = few(texts, 8)
-    recipe = Recipe(learning_rate=1e-3, batch=8, epochs=1)
+    recipe = Recipe(learning_rate=1e-3, head_rate=1e-3, batch=8, epochs=1)
     one, other = (
         finetune.train(tiny_llama(), some, recipe, seed=0, tokens=tokens) for tokens in (10**6, 1)
     )
@@ -96,16 +103,34 @@ def test_each_head_learns_from_its_own(tiny_llama, texts):
     assert margins.shape == (2, len(texts)) and (margins > 0).mean() > 0.9
 
 
-def test_silencing_is_what_cutting_the_neuron_off_gives(reward, texts):
+def test_one_kernel_norms_as_several_do(tiny_llama, texts):
+    base = tiny_llama()
+    for module in base.modules():
+        if hasattr(module, "variance_epsilon"):
+            torch.nn.init.normal_(module.weight, 1.0, 0.3)
+    head = torch.nn.Parameter(torch.ones(1, base.config.hidden_size))
+    sequences = few(texts).sequences
+    before = finetune.scores(Reward(base, head), sequences)
+    assert any(isinstance(m, finetune.Norm) for m in finetune.quicken(base).modules())
+    np.testing.assert_allclose(before, finetune.scores(Reward(base, head), sequences), atol=1e-5)
+
+
+def test_a_silenced_neuron_is_one_whose_activation_is_zero(reward, texts, monkeypatch):
     mask = np.zeros((2, 48), bool)
     mask[0, 3] = mask[1, [5, 40]] = True
+    sequences = few(texts).sequences
+    whole = finetune.scores(reward, sequences)
     with neurons.silenced(reward.backbone, mask):
-        found = finetune.scores(reward, few(texts).sequences)
-    whole = finetune.scores(reward, few(texts).sequences)
+        cut = finetune.scores(reward, sequences)
+    np.testing.assert_array_equal(whole, finetune.scores(reward, sequences))
+    monkeypatch.setattr(neurons, "_writers", lambda backbone, ports: [None] * len(ports))
+    with neurons.silenced(reward.backbone, mask):
+        multiplied = finetune.scores(reward, sequences)
+    np.testing.assert_allclose(cut, multiplied, atol=1e-5)
     for layer, neuron in np.argwhere(mask):
         reward.backbone.layers[layer].mlp.down_proj.weight.data[:, neuron] = 0
-    np.testing.assert_allclose(found, finetune.scores(reward, few(texts).sequences), atol=1e-5)
-    assert not np.allclose(found, whole, atol=1e-3)
+    np.testing.assert_allclose(cut, finetune.scores(reward, sequences), atol=1e-5)
+    assert not np.allclose(cut, whole, atol=1e-3)
 
 
 def test_what_is_put_in_place_of_a_neuron_is_what_it_gives(reward, texts):
@@ -194,12 +219,13 @@ def made(source, tiny_llama, tiny_model, tmp_path_factory):
     return folder
 
 
-def start(source, tiny_llama, tiny_model, folder, settings=SMALL, seeds=2):
+def start(source, tiny_llama, tiny_model, folder, settings=SMALL, seeds=2, only=()):
     return study.run(
         dataclasses.replace(tiny_model, backbone=tiny_llama()),
         source,
         folder,
         seeds=seeds,
+        only=only,
         settings=settings,
         tests=(),
         say=lambda text: None,
@@ -207,49 +233,73 @@ def start(source, tiny_llama, tiny_model, folder, settings=SMALL, seeds=2):
 
 
 def test_a_study_keeps_what_each_model_says(made):
-    document, seeds = study.load_study(made)
-    (first, second), sets = seeds, document["data"]["sets"]
-    assert [entry["name"] for entry in sets] == list(study.SOURCES.values())
+    found = kept.load_study(made)
+    assert list(found.sets) == list(kept.SOURCES.values())
     for name, expected in (("helpful", (1, 0)), ("harmless", (0, 1))):
-        row = study.OBJECTIVES.index(name)
-        for entry, good in zip(sets, expected, strict=True):
-            scores = first[f"score {entry['name']}"][row]
-            right = scores[entry["better"]] > scores[entry["worse"]]
+        for entry, good in zip(found.sets.values(), expected, strict=True):
+            scores = found.models[0, name][f"score {entry.name}"]
+            right = scores[entry.better] > scores[entry.worse]
             assert abs(right.mean() - good) < 0.2
-    assert len(first["score hh-rlhf/helpful-base"]) == len(study.OBJECTIVES + study.HELPS)
-    assert len(second["score hh-rlhf/helpful-base"]) == len(study.OBJECTIVES)
-    pairs = len(document["data"]["probe"]["origin"])
-    assert first["margin"].shape == (3, len(study.WAYS), pairs)
-    assert first["random own"].shape == (3, SMALL.draws, len(document["data"]["few"]))
+    assert [model for seed, model in found.models if seed == 0] == list(kept.MODELS)
+    second = [model for seed, model in found.models if seed == 1]
+    assert second == [*kept.OBJECTIVES, kept.AVERAGE]
+    assert found.seeds == [0, 1]
+    first = found.models[0, "mixed"]
+    pairs = sum(len(rows) for _, rows in found.probe)
+    assert first["margin"].shape == (len(kept.WAYS), pairs)
+    assert first["random own"].shape == (SMALL.draws, len(found.few))
+    assert first["random shared"].shape == (SMALL.part_draws, len(found.few))
     masks = np.unpackbits(first["mask"], axis=-1, count=96)
-    assert (masks[:, :5].sum(-1) == math.ceil(0.1 * 96)).all()
+    assert (masks[:5].sum(-1) == math.ceil(0.1 * 96)).all()
     np.testing.assert_array_equal(
-        masks[2, 0].reshape(2, 48), neurons.top(first["activation"][2].astype(float), 0.1)
+        masks[0].reshape(2, 48), neurons.top(first["activation"].astype(float), 0.1)
     )
-    np.testing.assert_array_equal(masks[0, 5], masks[0, 0] & masks[1, 0])
-    own = sum(len(entry["better"]) for entry in sets)
-    kept = np.concatenate(
-        [
-            first[f"score {entry['name']}"][0][entry["better"]]
-            - first[f"score {entry['name']}"][0][entry["worse"]]
-            for entry in sets
-        ]
+    tops = [np.unpackbits(found.models[0, side]["mask"][0], count=96) for side in kept.SOURCES]
+    np.testing.assert_array_equal(masks[5], tops[0] & tops[1])
+    np.testing.assert_array_equal(masks[6], tops[0] & ~tops[1] & 1)
+    own = [
+        first[f"score {name}"][found.sets[name].better[rows]]
+        - first[f"score {name}"][found.sets[name].worse[rows]]
+        for name, rows in found.probe
+    ]
+    np.testing.assert_allclose(first["margin"][0], np.concatenate(own), atol=2e-2)
+    assert found.metadata[0, "mixed"]["machine"]
+
+
+def test_what_is_averaged_lies_between(made):
+    models = kept.load_study(made).models
+    helpful, harmless, average = (
+        models[0, name]["score hh-rlhf/helpful-base"] for name in ("helpful", "harmless", "average")
     )
-    np.testing.assert_allclose(first["margin"][0, 0, :own], kept, atol=2e-2)
+    assert np.corrcoef(helpful, average)[0, 1] > np.corrcoef(helpful, harmless)[0, 1]
 
 
 def test_a_study_that_was_stopped_goes_on(made, source, tiny_llama, tiny_model):
-    before = {path.name: path.read_bytes() for path in made.glob("seed-*")}
-    document = json.loads((made / study.STUDY).read_text())
-    (made / "seed-1.safetensors").unlink()
+    def arrays():
+        return {path.name: load_file(path) for path in made.glob("*-*.safetensors")}
+
+    before = arrays()
+    times = {path.name: path.stat().st_mtime_ns for path in made.iterdir()}
+    half = {k: v for k, v in before["1-harmless.safetensors"].items() if k != "random shared"}
+    save_file(half, made / "1-harmless.safetensors")
+    (made / "0-average.safetensors").unlink()
+    (made / "0-two-heads.safetensors").unlink()
+    start(source, tiny_llama, tiny_model, made, only=[1])
+    assert not (made / "0-average.safetensors").exists()
     start(source, tiny_llama, tiny_model, made)
-    assert {path.name: path.read_bytes() for path in made.glob("seed-*")} == before
-    again = json.loads((made / study.STUDY).read_text())
-    assert again["seconds"]["0"] == document["seconds"]["0"]
+    after = arrays()
+    assert sorted(before) == sorted(after)
+    for name, of in before.items():
+        assert sorted(of) == sorted(after[name])
+        for key, value in of.items():
+            np.testing.assert_array_equal(value, after[name][key])
+    same = {path.name for path in made.iterdir() if path.stat().st_mtime_ns == times[path.name]}
+    made_again = {"1-harmless.safetensors", "0-average.safetensors", "0-two-heads.safetensors"}
+    assert set(times) - same == made_again
 
 
 def test_another_study_is_never_mixed_in(made, source, tiny_llama, tiny_model):
-    other = Settings(SMALL.recipe, share=0.2, draws=2, measured=8, few=4, each=2, helping=1)
+    other = dataclasses.replace(SMALL, share=0.2)
     with pytest.raises(StoreError, match="settings"):
         start(source, tiny_llama, tiny_model, made, other)
 
@@ -259,6 +309,8 @@ def test_bad_input_is_refused(source, tiny_llama, tiny_model, tmp_path):
         start(source, tiny_llama, tiny_model, tmp_path, Settings(share=0.0))
     with pytest.raises(ParameterError, match="seed"):
         start(source, tiny_llama, tiny_model, tmp_path, seeds=0)
+    with pytest.raises(ParameterError, match="seeds from 0 to 1"):
+        start(source, tiny_llama, tiny_model, tmp_path, only=[2])
     same = [("bread?", "yes", "yes")] * 4
     write(tmp_path, "hh-rlhf/helpful-base", same)
     with pytest.raises(DataError, match="4 identical responses"):
