@@ -7,6 +7,7 @@ import functools
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from lib.errors import AuditError, ParameterError, StoreError
 from lib.visible import console
@@ -15,7 +16,7 @@ from lib.visible import console
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; errors of ours are one line on stderr and exit status 1."""
     with console():
-        options = _parser().parse_args(argv)
+        options = _manipulating(_parser().parse_args(argv))
         try:
             return options.run(options) or 0
         except AuditError as error:
@@ -28,6 +29,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("Stopped.", file=sys.stderr)
             return 130
+
+
+def _manipulating(options: argparse.Namespace) -> argparse.Namespace:
+    """Forms of ``--exploit`` as a part of the dataset's name."""
+    from lib import manipulated
+
+    forms = vars(options).pop("exploit", None)
+    if options.name == "exploits":
+        from lib.analyses.exploits.command import asked
+
+        options.data = asked(options.data, forms)
+    elif forms is not None:
+        options.dataset = manipulated.joined(options.dataset, forms)
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -163,8 +178,6 @@ def _check(options) -> int:
 
 
 def _compare(options) -> None:
-    from pathlib import Path
-
     from lib.summary.compare.command import run
 
     names = ("json", "head", "fresh", "source", "limit", "seed", "device", "dtype", "date", "yes")
@@ -183,6 +196,23 @@ def _compare(options) -> None:
 
         given = {"models": [side.name for side in found.sides], "results": folder}
         print(f"\nPage: {pages.run_page('compare', page, given)}")
+
+
+def _exploits(options) -> None:
+    from lib.analyses.exploits.command import run
+
+    names = ("source", "limit", "seed")
+    machine = _given(options, "device", "dtype", "date", "yes")
+    run(options.model, options.data, **_given(options, *names), **machine)
+    if options.page:
+        from lib.book import pages, plan
+
+        model = options.model
+        given = {"model": plan.from_root(model) if Path(model).is_dir() else model}
+        given |= {"dataset": _seen_from_root("dataset", options.data)}
+        given |= {"source": _seen_from_root("source", options.source)}
+        given |= _given(options, "limit", "seed")
+        print(f"\nPage: {pages.run_page('exploits', options.page, given)}")
 
 
 def _describe(options) -> None:
@@ -319,8 +349,6 @@ def _release(options) -> None:
 
 
 def _calibrate(options) -> None:
-    from pathlib import Path
-
     from lib import calibration, paths
 
     folder = Path(options.out) if options.out else paths.CALIBRATION
@@ -386,6 +414,7 @@ FLAGS = {
     "models": {"nargs": "+", "metavar": "MODEL"},
     **dict.fromkeys(("--yes", "--all-prompts", "--stamp", "--check", "--fresh", "--again"), SWITCH),
     **dict.fromkeys(("--quick", "--attention-heads", "--show-text"), SWITCH),
+    "--exploit": {"nargs": "*", "default": None, "metavar": "FORM"},
     **dict.fromkeys(("--reference", "--training", "--json"), TEXT | FILE),
     "--published-axis": SWITCH,
     "--data": SOURCED,
@@ -395,6 +424,8 @@ FLAGS = {
     "--steps": {"type": _positive, "default": 6000},
     "--batch": {"type": _positive, "default": 4096},
 }
+EXPLOIT = "put manipulations to the dataset's own responses: length, formatting, confidence, "
+EXPLOIT += "sycophancy, repetition, refusal, keyword, self-praise, authority; all if none is named"
 # Flags → help; with a pair, how the flag is read by this command alone.
 ITEMS = {
     "--source": "a folder of its files; the hub if unset",
@@ -403,6 +434,7 @@ ITEMS = {
     "--seed": "of the sample that limit takes",
     "--order": "sample or head",
     "--ties": "rows of a file that prefer neither: drop, or keep as items without a comparison",
+    "--exploit": EXPLOIT,
 }
 MACHINE = {
     "--device": "cpu, cuda, …; a GPU if there is one",
@@ -583,6 +615,24 @@ COMMANDS = {
             "--source": "a folder of a dataset's files, or of several's; the hub if unset",
             "--limit": "at most this many items of what is scored now; 0: all",
             "--seed": "of that sample",
+            **MACHINE,
+        },
+    ),
+    "exploits": (
+        "which surfaces does a model pay for, with content held equal?",
+        _exploits,
+        {
+            "model": "an embedded model's name, a folder or a hub id",
+            "--data": (
+                "file:PATH or a dataset's name, whose own responses are manipulated; pairs written "
+                "for this if unset",
+                {"default": "stimuli/exploits"},
+            ),
+            "--exploit": EXPLOIT,
+            "--source": "a folder of its files; the hub if unset",
+            "--limit": "at most this many items; 0: all",
+            "--seed": "of that sample",
+            "--page": ("execute the page there", TEXT | FILE),
             **MACHINE,
         },
     ),

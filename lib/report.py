@@ -24,7 +24,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from lib import parameters, paths, records
+from lib import manipulated, parameters, paths, records
 from lib.atomic import replacing
 from lib.check import lines as checks
 from lib.data import load_items
@@ -389,6 +389,7 @@ def layout(run: xr.Dataset) -> Html:
     """How the rows of a file were read, and which columns weren't; nothing for other sets."""
     about = run.attrs.get("about", {})
     rows = {"Read as": "layout", "Columns not read": "not read", "Ties": "ties"}
+    rows |= {"Manipulated": "manipulated", "Responses left as they are": "not manipulated"}
     sentences = [f"{what}: {escape(about[key])}." for what, key in rows.items() if key in about]
     return Html(f"<p>{' '.join(sentences)}</p>" if sentences else "")
 
@@ -423,12 +424,14 @@ def _commit() -> str:
 
 def _at_hand(dataset: str) -> bool:
     """Is the dataset's text there without a source?"""
+    dataset, _ = manipulated.split(dataset)
     if dataset.startswith("file:"):
         return Path(dataset.removeprefix("file:")).is_file()
     return dataset.startswith("stimuli/")
 
 
 def _not_at_hand(dataset: str) -> str:
+    dataset, _ = manipulated.split(dataset)
     if dataset.startswith("file:"):
         return f"There is no file at {dataset.removeprefix('file:')}, so no example is shown."
     return (

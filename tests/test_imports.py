@@ -128,6 +128,7 @@ def test_the_first_example_runs_as_it_stands(tmp_path, monkeypatch):
 LAYERS = [
     "visible",
     "errors",
+    "manipulated",
     "paths",
     "atomic",
     "documents",

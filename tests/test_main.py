@@ -25,6 +25,19 @@ def test_describe_prints_counts_licence_and_citation(capsys):
         assert part in told
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["stimuli/holistic", "--exploit", "authority"], "stimuli/holistic#authority: 30 items"),
+        (["stimuli/holistic", "--exploit"], "judged by sycophancy: "),
+        (["stimuli/holistic#length"], "  length, judged by length: "),
+    ],
+)
+def test_manipulations_are_put_to_any_dataset(capsys, words, says):
+    assert main.main(["describe", *words, "--limit", "30"]) == 0
+    assert says in capsys.readouterr().out
+
+
 def test_the_parameters_of_a_page_are_listed_with_types_and_meanings(capsys):
     assert main.main(["page", "validity", "--help"]) == 0
     assert "limit: int = 0" in capsys.readouterr().out
@@ -34,6 +47,7 @@ def test_the_parameters_of_a_page_are_listed_with_types_and_meanings(capsys):
     ("name", "given", "seen"),
     [
         ("dataset", "file:pairs.jsonl", "file:{here}/pairs.jsonl"),
+        ("dataset", "file:a.jsonl#length", "file:{here}/a.jsonl#length"),
         ("source", "folder", "{here}/folder"),
         ("results", "folder", "{here}/folder"),
         ("dataset", "hh-rlhf", "hh-rlhf"),

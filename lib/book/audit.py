@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from lib import declared, hub, paths
+from lib import declared, hub, manipulated, paths
 from lib.book import applies, pages, plan
 from lib.errors import DataError, ParameterError
 from lib.extraction.estimate import Estimate, announce, duration, estimate
 
+MANIPULATED = "exploits"  # the page of manipulated responses
 PATIENCE = 20 * 60.0  # seconds that patches may take without being asked for
 
 
@@ -126,7 +127,7 @@ def located(dataset: str, source: str = "") -> dict[str, str]:
     """
     if dataset.startswith("file:"):
         return {"name": f"file:{plan.from_root(Path(dataset[len('file:') :]).expanduser())}"}
-    family = dataset.split("/")[0]
+    family = manipulated.split(dataset)[0].split("/")[0]
     if not source or family == "stimuli":
         return {"name": dataset}
     folder = Path(source).expanduser()
@@ -170,6 +171,8 @@ def entry(
         own += explaining if dataset["name"] not in plain else []
         own += suited(declared.audited(declared.SEVERAL)) if dataset["name"] in several else []
         own += suited(declared.audited(dataset["name"]))
+        if manipulated.split(dataset["name"])[1]:  # nobody chose between these responses
+            own = suited([MANIPULATED])
         taps = [] if dataset["name"] in committed else _taps(own)
         listed.append({**dataset, **options, **({"taps": taps} if taps else {}), "pages": own})
     over_all = declared.audited(declared.OVER_ALL)
@@ -219,6 +222,8 @@ def _tried(
         done = {run.dataset: run for run in plan.read().runs if run.model == model_name(model)}
         for each in datasets:
             name, run = each["name"], done.get(each["name"])
+            if manipulated.split(name)[1]:
+                continue
             if run and (paths.ROOT / run.effects / "effects.json").is_file():
                 continue
             try:

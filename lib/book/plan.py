@@ -29,6 +29,9 @@ notebook under ``once`` or ``pages`` gets the runs of its datasets: as ``runs`` 
 that, else as ``run`` of its only one; without any it uses its defaults. ``datasets: all`` names
 every dataset of the audit.
 
+A dataset of manipulated responses (``lib.manipulated``: ``file:answers.jsonl#length``) has its own
+``pages`` alone: what nobody chose between is none of a model's protocols.
+
 A notebook that declares ``explained`` gets the committed effects of its runs. One that declares
 ``effects`` gets those of its dataset: the committed ones, or such as
 the build computes from the same options, with comparisons patched where a notebook of that
@@ -58,7 +61,7 @@ from typing import Any
 import yaml
 from filelock import FileLock
 
-from lib import paths
+from lib import manipulated, paths
 from lib.atomic import replacing
 from lib.book import inputs, pages
 from lib.book.document import EXTRACTING, LOADING, MACHINE, MINUTES, checked, load, once_each
@@ -99,7 +102,8 @@ class RunPlan:
         """Files of the user's that the run is made from: a folder's weights, data files."""
         found = inputs.weights(paths.ROOT / self.model)
         if self.dataset.startswith("file:"):
-            found += [paths.ROOT / self.dataset.removeprefix("file:")]
+            own, _ = manipulated.split(self.dataset.removeprefix("file:"))
+            found += [paths.ROOT / own]
         elif self.options.get("source"):
             found += inputs.data(paths.ROOT / self.options["source"])
         return [from_root(path) for path in found if path.is_file()]
@@ -248,7 +252,8 @@ def _planned(document: Mapping[str, Any], where: str) -> Plan:
         own[model] = {each["name"]: _run(model, each) for each in audit["datasets"]}
         for dataset in audit["datasets"]:
             run = own[model][dataset["name"]]
-            names = dict.fromkeys([*audit.get("pages", ()), *dataset.get("pages", ())])
+            every = [] if manipulated.split(run.dataset)[1] else audit.get("pages", ())
+            names = dict.fromkeys([*every, *dataset.get("pages", ())])
             planned += [PagePlan(_known(name), model, (run,)) for name in names]
         machine = _machine(own[model].values())
         for entry in audit.get("once", ()):
@@ -338,7 +343,8 @@ def _chosen(
 ) -> tuple[RunPlan, ...]:
     """The runs of an entry's datasets."""
     notebook, names = _known(entry["notebook"]), entry.get("datasets", [])
-    names = list(own) if names == "all" else names
+    if names == "all":
+        names = [name for name in own if not manipulated.split(name)[1]]
     for name in names:
         if name not in own:
             raise unknown(f"dataset of {model} in {where}", name, own)

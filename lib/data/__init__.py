@@ -15,6 +15,8 @@ name                   what
 ``stimuli``            pairs of our own: ``/controlled``, ``/holistic``, ``/probes``
 ``file:PATH``          JSON Lines, JSON, Parquet or CSV with prompt, chosen, rejected
 =====================  ===================================================================
+
+``NAME#FORM,FORM`` is a set's own responses manipulated, ``lib.data.manipulations``.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lib import manipulated
 from lib.data import (
     beavertails,
     file,
@@ -39,6 +42,7 @@ from lib.data import (
     xstest,
 )
 from lib.data.items import Builder, Items, in_chunks, prompt_hash
+from lib.data.manipulations import manipulate
 from lib.errors import DataError, unknown
 
 __all__ = ["NAMES", "SETS", "Items", "load_items", "prompt_hash", "stream_items"]
@@ -81,14 +85,14 @@ def load_items(
     Parameters
     ----------
     name
-        One of the names above.
+        One of the names above, with or without forms of manipulation.
     split
         Where the set has splits.
     source
         A folder that holds the set's files in their published layout. Without it they come
         from the hub at a pinned revision. Stimuli and files need none.
     limit
-        At most this many items; 0 for all.
+        At most this many items; 0 for all. Manipulations are put to those that are taken.
     seed
         Seed of the sample that ``limit`` takes.
     order
@@ -100,9 +104,12 @@ def load_items(
     Raises
     ------
     DataError
-        For an unknown name, a source that lacks the files, or rows that can't be used.
+        For an unknown name, a source that lacks the files, rows that can't be used, or a
+        manipulation that fits no response.
     """
-    return _load(name, split, source, ties).take(limit, order, seed)
+    own, forms = manipulated.split(name)
+    items = _load(own, split, source, ties).take(limit, order, seed)
+    return manipulate(items, forms) if forms else items
 
 
 def stream_items(
@@ -121,16 +128,17 @@ def stream_items(
         As for ``load_items``.
     size
         Items a piece. For files and hh-rlhf no more than a piece is held at a time; other
-        sets are small, and cut after they were loaded. Each piece counts what was dropped
-        while it was read.
+        sets are small, and cut after they were loaded, as those that are manipulated are.
+        Each piece counts what was dropped while it was read.
     """
     if size < 1:
         raise DataError("a size of 1 or more", str(size), "Give a whole number.")
-    family = name.partition("/")[0]
-    if name.startswith("file:") or (ties == "drop" and getattr(SETS.get(family), "LARGE", False)):
+    family, forms = name.partition("/")[0], manipulated.split(name)[1]
+    as_it_comes = name.startswith("file:") and not forms
+    if as_it_comes or (not forms and ties == "drop" and getattr(SETS.get(family), "LARGE", False)):
         yield from in_chunks(*_open(name, split, source, ties), size)
         return
-    items = _load(name, split, source, ties)
+    items = load_items(name, split=split, source=source, ties=ties)
     for start in range(0, len(items), size):
         piece = items.select(np.arange(start, min(start + size, len(items))))
         # What was dropped while the set was read counts once.

@@ -55,7 +55,16 @@ def describe(pieces: Items | Iterable[Items]) -> str:
     told = ", ".join(f"{number} {reason}" for reason, number in dropped.items())
     lines.append(f"dropped: {told or 'none'}")
     lines.append(f"missing subsets: {', '.join(missing) or 'none'}")
-    for key in ("layout", "not read", "ties", "licence", "origin", "citation"):
+    for key in (
+        "layout",
+        "not read",
+        "ties",
+        "manipulated",
+        "not manipulated",
+        "licence",
+        "origin",
+        "citation",
+    ):
         if key in items.about:
             lines.append(f"{key}: {items.about[key]}")
     return "\n".join(lines)

@@ -37,6 +37,8 @@ def test_a_source_is_the_folder_of_datasets_or_that_of_one(elsewhere):
     own = {"name": "hh-rlhf/harmless-base", "source": f"{elsewhere}/data/hh-rlhf"}
     assert audit.located("hh-rlhf/harmless-base", "data") == own
     assert audit.located("hh-rlhf/harmless-base", "data/hh-rlhf") == own
+    named = {"name": "hh-rlhf/harmless-base#length"}
+    assert audit.located("hh-rlhf/harmless-base#length", "data") == own | named
     assert audit.located("xstest", "data/hh-rlhf")["source"] == own["source"]
 
 
@@ -107,6 +109,12 @@ def test_a_set_with_several_responses_gets_the_page_of_picks():
     datasets = [{"name": "file:rated.jsonl"}, {"name": "x"}]
     rated, other = audit.entry("m", datasets, SINGLE, {}, several={"file:rated.jsonl"})["datasets"]
     assert rated["pages"] == [*WHY, "selection"] and other["pages"] == WHY
+
+
+def test_manipulated_responses_get_the_page_of_exploits_alone():
+    name = "file:rated.jsonl#length,formatting"
+    (own,) = audit.entry("m", [{"name": name}], SINGLE, {}, several={name})["datasets"]
+    assert own == {"name": name, "pages": ["exploits"]}
 
 
 # ---- Before anything is written ----

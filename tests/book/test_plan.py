@@ -295,6 +295,22 @@ def test_pages_that_close_the_book_come_in_their_order(made_up):
     assert sorted(found[-1].reads) == sorted([*before, changes.output])
 
 
+def test_manipulated_responses_have_their_own_pages_and_are_no_protocol(made_up):
+    own, name = {"name": "file:x.jsonl"}, "file:x.jsonl#length"
+    (paths.ROOT / "x.jsonl").write_text("{}")
+    audit = TWO["audits"][0] | {"once": []}
+    audit["datasets"] = [own, {"name": name, "pages": ["gating"]}]
+    shared = {"notebook": "claims", "model": "m", "datasets": "all"}
+    found = made_up({"audits": [audit], "pages": [shared]})
+    assert [(page.notebook, page.runs[0].dataset) for page in found.pages] == [
+        ("data", "file:x.jsonl"),
+        ("gating", name),
+        ("claims", "file:x.jsonl"),
+    ]
+    assert [run.inputs for run in found.runs] == [["x.jsonl"]] * 2
+    assert len({run.folder for run in found.runs}) == 2
+
+
 def test_the_parts_of_the_contents_are_models_then_across_then_methods_then_status(made_up):
     found = made_up()
     (paths.BOOK / "how-to").mkdir(parents=True)

@@ -4,6 +4,7 @@ Cells run in this process, in order, as papermill would give them their paramete
 """
 
 import ast
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,6 +189,67 @@ def test_every_page_runs_on_an_odd_model_and_real_data(
 def test_the_shapes_of_the_odd_models_are_told_from_their_runs(odd_runs):
     assert applies.of_run(odd_runs / "nineteen") == applies.Shape(19, 8, True)
     assert applies.of_run(odd_runs / "single") == applies.Shape(1, 0, False)
+
+
+# ---- Pages on which a model is chosen, on data of their own ----
+
+
+@pytest.fixture(scope="session")
+def choices(odd_models, write_tiny):
+    """Odd models, one of hundreds of heads too."""
+    write_tiny.write_classifier(odd_models / "hundreds", labels=300, max_position_embeddings=4096)
+    return odd_models
+
+
+@pytest.fixture(scope="session")
+def rated(tmp_path_factory):
+    """A user's own file: three rated responses to each prompt."""
+    path = tmp_path_factory.mktemp("own") / "rated.jsonl"
+    rows = [
+        {
+            "prompt": f"Question {k}: how far is the {k}th stop?",
+            "chosen": [f"It is {k} miles. You can walk there.", f"About {k} miles, I think."],
+            "rejected": [f"Ask somebody at stop {k}."],
+            "ratings": [{"quality": 3 + k % 2}, {"quality": 2}, {"quality": 1}],
+        }
+        for k in range(16)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return f"file:{path}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["nineteen", "hundreds", "single"])
+def test_what_chooses_a_model_runs_on_it(choices, rated, run_page, tmp_path, model):
+    place = str(choices / model)
+    loaded = load_model(place, device="cpu")
+    audited = {"exploits": ["stimuli/exploits", f"{rated}#all"], "selection": [rated]}
+    for name, datasets in audited.items():
+        for number, dataset in enumerate(datasets):
+            items = load_items(dataset, limit=30 if dataset.startswith("stimuli") else 0)
+            folder = tmp_path / f"{name}-{number}"
+            save_run(extract(loaded, items, store=tmp_path / f"states-{folder.name}"), folder)
+            shown = run_page(name, **parameters(name, place, folder, dataset))
+            check(shown)
+            assert shown.sentences and "Nothing can be" not in shown.sentences[0]
+            assert ("Manipulated" in shown.text) == ("#" in dataset)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["nineteen", "hundreds", "single"])
+def test_what_compares_models_runs_on_them(choices, rated, run_page, tmp_path, other, capsys):
+    from lib.summary.compare import command
+
+    models = [str(choices / name) for name in ("nineteen", other)]
+    found = command.run(models, [rated], tables=str(tmp_path / "tables"), device="cpu")
+    told = capsys.readouterr().out
+    assert "nan" not in told
+    row = found.differences.iloc[0]
+    if other == "nineteen":
+        assert (row["difference"], row["verdict"]) == (0, "not told apart")
+    check(
+        run_page("compare", models=[s.name for s in found.sides], results=str(tmp_path / "tables"))
+    )
 
 
 # ---- Odd data ----

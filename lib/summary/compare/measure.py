@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from lib import hub, paths, stats
+from lib import hub, manipulated, paths, stats
 from lib.check import lines as checks
 from lib.data import load_items
 from lib.data.asks import whole
@@ -284,7 +284,8 @@ def read(dataset: str, source: str = "", limit: int = 0, seed: int = 0) -> Items
     """A dataset's items, its source a folder of its own or one that holds a folder a set."""
     if dataset.startswith(("file:", "stimuli/")):
         source = ""
-    inside = Path(source).expanduser() / dataset.split("/")[0] if source else None
+    family = manipulated.split(dataset)[0].split("/")[0]
+    inside = Path(source).expanduser() / family if source else None
     place = str(inside) if inside and inside.is_dir() else source
     return load_items(dataset, source=place or None, limit=limit, seed=seed)
 
@@ -313,7 +314,7 @@ def _asked(run: xr.Dataset, dataset: str) -> list[tuple[str, str, xr.Dataset]]:
     subsets = run["subset"].values
     if not len(subsets):
         raise DataError(f"comparisons in {dataset}", "none", "Choose other data.")
-    if whole(dataset):
+    if whole(dataset) and not manipulated.split(dataset)[1]:
         return [(dataset, "", run)]
     return [
         (
