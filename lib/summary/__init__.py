@@ -17,10 +17,13 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 ``compare``       models paired on the comparisons that both were audited on
 ``agreement``     do two models fail on the same of these?
 ``contested``     items on which two models are sure of different responses
+``profiles``      at which part of its layers each model's ranking is settled
+``depths``        models paired on that
 """
 
 from lib.summary.compare.agreement import agreement
 from lib.summary.compare.contested import contested
+from lib.summary.compare.lens import depths, profiles
 from lib.summary.compare.stats import compare, scores
 from lib.summary.scorecard.stats import (
     entanglement,
@@ -39,6 +42,7 @@ __all__ = [
     "agreement",
     "compare",
     "contested",
+    "depths",
     "entanglement",
     "everything",
     "exploits",
@@ -46,6 +50,7 @@ __all__ = [
     "longer",
     "matrix",
     "models",
+    "profiles",
     "scorecard",
     "scores",
     "sides",

@@ -4,6 +4,7 @@ Of the effects of a model on a dataset (``lib.effects``).
 
 ``stats``        ``curves``, ``depths``, ``published``, ``ends``
 ``orders``       ``order``: depths if the layers had written in another order
+``settling``     ``settling``: depths of each comparison, for models compared
 ``charts``       ``margins``, ``agreement``
 ``words``        takeaways
 ``worlds``       ``settled_world``, ``ordered_world``
@@ -12,4 +13,14 @@ Of the effects of a model on a dataset (``lib.effects``).
 
 from lib.declared import EACH, Analysis
 
-ANALYSIS = Analysis(__name__, place=103, method="Lens", audited=EACH, calibrated=True)
+ANALYSIS = Analysis(
+    __name__,
+    place=103,
+    method="Lens",
+    audited=EACH,
+    calibrated=True,
+    keeps={
+        "lens_depths": "head layers settled note",
+        "lens_settling": "item prompt better worse criterion subset head layers stays",
+    },
+)

@@ -3,7 +3,8 @@
 ``stats``        ``scores``, ``compare``
 ``agreement``    do two models fail on the same comparisons?
 ``contested``    items on which two models are sure of different responses
-``charts``       scores, differences, agreement
+``lens``         ``profiles``, ``depths``: is one ranking settled at an earlier part of the layers?
+``charts``       scores, differences, agreement, depths
 ``words``        takeaways
 ``calibration``  differences between models
 ``measure``      the same of models that are named: their runs, and what those leave

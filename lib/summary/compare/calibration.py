@@ -1,5 +1,5 @@
 """Models compared: differences told between equal models or two and a copy with noise, those that
-are there, shared failures.
+are there, shared failures, depths.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from lib.planted.checks import COVERAGE, FALSE, POWER, check, generator, many
 from lib.planted.worlds import model_wins
-from lib.summary.compare import agreement
+from lib.summary.compare import agreement, lens
 from lib.summary.compare.stats import judged, paired
 
 ALPHA = 0.05
@@ -26,6 +26,8 @@ ALIKE = 0.5  # correlation of the normals behind two models' errors
 PERMUTED = 299
 SURE = 0.8  # rate of a model that gets noise
 TRIED = 8  # worlds in which an MDE is looked up
+LAYERS = 12  # of two models whose depths are paired
+LENSES = 80  # prompts that both have a lens of
 
 
 def checks(draws: int, seed: int) -> list[dict]:
@@ -39,6 +41,7 @@ def checks(draws: int, seed: int) -> list[dict]:
     return [
         *_agreement(draws, seed),
         *_noisy(draws, seed),
+        *_later(draws, seed),
         check(
             "one model ranks more than another",
             f"both win {RATE} everywhere; {world}",
@@ -193,4 +196,62 @@ def _shared(draws: int, seed: int, size: int, alike: float) -> pd.DataFrame:
         columns = [*agreement.AGREEMENT, "scale"]
         found = pd.DataFrame(rows).reindex(columns=columns)
         tables.append(agreement.judged(found, ALPHA).assign(draw=draw))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _later(draws: int, seed: int) -> list[dict]:
+    """Models whose margins stay from the same part of the layers on, or from a later one."""
+    world = f"{LAYERS} layers, {DATASETS} data sets of {LENSES} prompts"
+    equal = _depths(many(draws, 2000), seed, 0.0)
+    mde = float(equal["mde"].median())
+    apart = _depths(many(draws, 2000), seed, mde)
+    first = apart["dataset"] == 0
+    told = equal["verdict"].isin([lens.LATER, lens.EARLIER]).groupby(equal["draw"]).any()
+    claim = "margins of one model are made later, as a share of its layers"
+    return [
+        check(
+            claim,
+            f"either model is as likely to be later by as much; {world}",
+            "false-positive rate",
+            told.to_numpy(),
+            at_most=FALSE,
+        ),
+        check(
+            f"{claim}, at the stated MDE",
+            f"one is later by {mde:.3f} on 1 of them; {world}",
+            "power",
+            (apart.loc[first, "verdict"] == lens.LATER).to_numpy(),
+            at_least=POWER - WITHIN,
+            at_most=POWER + WITHIN,
+        ),
+        check(
+            "the interval holds the difference of depths",
+            f"one is later by {mde:.3f} on 1 of them; {world}",
+            "coverage",
+            ((apart["low"] <= mde) & (mde <= apart["high"]))[first].to_numpy(),
+            at_least=COVERAGE[0],
+            at_most=COVERAGE[1],
+        ),
+    ]
+
+
+def _depths(draws: int, seed: int, later: float) -> pd.DataFrame:
+    """Depths of two models on a family of data sets; the first is later on the first of them."""
+    source = generator(seed, f"comparing/depths/{later > 0}")
+    prompt = np.arange(LENSES)
+    tables = []
+    for draw in range(draws):
+        rows = []
+        for dataset in range(DATASETS):
+            # a prompt's own depth, well within the layers, and what each model adds to it
+            shared = source.beta(4, 4, LENSES) * 0.4 + 0.3
+            mine, theirs = (
+                np.rint((shared + 0.1 * source.standard_normal(LENSES)) * LAYERS) / LAYERS
+                for _ in range(2)
+            )
+            steps = later * (dataset == 0) * LAYERS
+            moved = np.floor(steps) + (source.random(LENSES) < steps % 1)
+            mine = mine + moved / LAYERS
+            rows.append({"dataset": dataset} | lens.paired(mine, theirs, prompt, ALPHA))
+        tables.append(lens.judged(pd.DataFrame(rows), ALPHA).assign(draw=draw))
     return pd.concat(tables, ignore_index=True)

@@ -1,4 +1,4 @@
-"""Models side by side: the score of each by dataset, paired differences, and agreement."""
+"""Models side by side: the score of each by dataset, paired differences, agreement, depths."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from lib.charts.render import Chart, nothing, plain, require
 from lib.charts.rows import toned, won
 from lib.stats.winrates import LONGER
 from lib.summary.compare.agreement import AGREEMENT, APART, TOGETHER
+from lib.summary.compare.lens import PROFILES
 from lib.summary.compare.stats import DIFFERENCES, SCORES
 
 TONES = ("text", "baseline")
@@ -108,4 +109,41 @@ def agreement(table: pd.DataFrame) -> Chart:
         caption="Cohen's κ of the choices of two models, with what their accuracies in each subset "
         "give taken out, and a 95% interval over prompts, uncorrected. In grey: failures are not "
         "shown to be shared, by Holm's correction over all rows.",
+    )
+
+
+def depths(table: pd.DataFrame) -> Chart:
+    """At which part of its layers each model's margins stay, models next to one another.
+
+    ``table`` is as ``lib.summary.profiles`` returns it.
+    """
+    require(table.reindex(range(1)) if table.empty else table, PROFILES, "depths")
+    if table.empty:
+        return nothing("No lens page of these models was made.", table, "depths")
+    models = list(dict.fromkeys(table["model"]))
+    rows = pd.DataFrame(
+        {
+            "name": [f"{plain(row.dataset)} · {plain(row.model)}" for row in table.itertuples()],
+            "group": "every dataset",
+            "value": table["depth"],
+            "low": table["low"],
+            "high": table["high"],
+            "note": table["note"],
+            "tone": [TONES[models.index(model) % len(TONES)] for model in table["model"]],
+            "beside": table["settled"].astype(float),
+        }
+    )
+    return intervals(
+        rows,
+        title="share of the layers",
+        reference=1.0,
+        domain=(0.5, 1.0),
+        data=table,
+        name="depths",
+        what="Depths from which margins stay",
+        beside="settled",
+        caption="From which part of its layers on a comparison's margin stays at half its final "
+        "size or more: the mean over prompts, with its interval. Grey tick: from where on the "
+        "lens is shown to pick the response that the reward picks, as the lens page judges it; at "
+        "the right edge where that isn't shown before the end.",
     )

@@ -16,6 +16,7 @@ from lib.check.command import NARROWEST, WIDEST, writable
 from lib.data.items import Items
 from lib.errors import DataError, ParameterError
 from lib.summary.compare import document
+from lib.summary.compare import words as words_of
 from lib.summary.compare.measure import SCORED, Compared, compare, read
 
 CUT = 600  # characters of a text that the terminal shows
@@ -105,6 +106,7 @@ def table(found: Compared, texts: Sequence[Mapping[str, Any]] = (), width: int =
             width,
         ),
     ]
+    lines += _depths(found, width)
     lines += _contested(found, texts, width)
     return "\n".join(lines)
 
@@ -158,6 +160,12 @@ def _row(row, width: int) -> list[str]:
         f"{words.found(row.mde, nothing=nothing)} with power .8"
     )
     return [head, *_wrapped(numbers, INDENT, width), *_wrapped(rest, INDENT, width)]
+
+
+def _depths(found: Compared, width: int) -> list[str]:
+    """Where rankings are settled, of models whose effects are there."""
+    told = words_of.depths(found.profiles, found.depths)
+    return ["", *(line for text in told for line in _wrapped(text, "", width))] if told else []
 
 
 def _contested(found: Compared, texts: Sequence[Mapping[str, Any]], width: int) -> list[str]:

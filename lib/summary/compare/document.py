@@ -16,6 +16,7 @@ from lib.check.lines import finite
 from lib.models.identity import versions
 from lib.summary.compare.agreement import AGREEMENT
 from lib.summary.compare.contested import CONTESTED
+from lib.summary.compare.lens import DEPTHS, PROFILES
 from lib.summary.compare.measure import Compared
 from lib.summary.compare.stats import DIFFERENCES, SCORES
 
@@ -46,6 +47,10 @@ def document(found: Compared, texts: Sequence[Mapping[str, Any]] = ()) -> dict[s
         "differences": _records(found, found.differences, DIFFERENCES),
         "agreement": _records(found, found.agreement, AGREEMENT),
         "contested": contested,
+        "lens": {
+            "profiles": found.profiles[list(PROFILES)].to_dict("records"),
+            "depths": found.depths[list(DEPTHS)].to_dict("records"),
+        },
         "versions": versions(),
     }
 

@@ -20,6 +20,8 @@ import pandas as pd
 import xarray as xr
 
 from lib import hub, manipulated, paths, stats
+from lib.analyses.lens import stats as lenses
+from lib.analyses.lens.settling import settling
 from lib.check import lines as checks
 from lib.data import load_items
 from lib.data.asks import whole
@@ -28,10 +30,12 @@ from lib.errors import DataError, ParameterError, StoreError, unknown
 from lib.extraction import extract, load_run
 from lib.extraction.disk import JSON
 from lib.extraction.stream import INDEX
+from lib.mechanisms.disk import NAMES, load_effects
 from lib.stats.margins import outcomes
 from lib.stats.winrates import FINAL
 from lib.summary.compare.agreement import agreement
 from lib.summary.compare.contested import MOST, contested
+from lib.summary.compare.lens import SETTLED, SETTLING, depths, profiles
 from lib.summary.compare.stats import compare as compared
 from lib.summary.compare.stats import scores
 from lib.summary.tables import OUTCOMES, everything
@@ -56,6 +60,8 @@ class Side:
         Where those come from; ``SCORED`` for a model that is run where there is none.
     fingerprint
         Of what its last run was made by.
+    effects
+        Dataset → folder of its effects (``lib.effects``) that are there.
     """
 
     given: str
@@ -63,6 +69,7 @@ class Side:
     runs: Mapping[str, Path]
     how: str
     fingerprint: Mapping[str, str] = field(default_factory=dict)
+    effects: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,8 +86,8 @@ class Compared:
     sources
         One row a model and dataset: ``model``, ``dataset``, ``how``, ``folder``, ``items`` (a
         fingerprint), ``dtype``, ``scored`` (items), ``comparisons``.
-    scores, differences, agreement, contested
-        As ``lib.summary`` makes them.
+    scores, differences, agreement, contested, profiles, depths
+        As ``lib.summary`` makes them; the last two of datasets whose effects are there.
     head
         By which models were compared; empty for the one score of each.
     alpha
@@ -94,6 +101,8 @@ class Compared:
     differences: pd.DataFrame
     agreement: pd.DataFrame
     contested: pd.DataFrame
+    profiles: pd.DataFrame
+    depths: pd.DataFrame
     head: str
     alpha: float
 
@@ -170,6 +179,8 @@ def compare(
             for name, subset, part in _asked(run, dataset):
                 questions[name] = dataset, subset
                 _leave(part.assign_attrs(model=side.name, dataset=name), results, head, every_head)
+            if dataset in side.effects:
+                _leave_lens(side, dataset, results, head)
             rows.append(_source(run, side, dataset, how, folder))
         del scorer
         gc.collect()
@@ -182,6 +193,8 @@ def compare(
         compared(left, ALPHA),
         agreement(left, seed=seed, alpha=ALPHA),
         contested(left, most),
+        profiles(left, ALPHA),
+        depths(left, ALPHA),
         head,
         ALPHA,
     )
@@ -212,10 +225,12 @@ def _side(given: str, fresh: bool) -> Side:
                 f"runs of {', '.join(sorted(names))}",
                 "Name the folder of one.",
             )
-        return Side(given, names.pop(), {data: place for data, (_, place) in found.items()}, KEPT)
+        runs = {data: place for data, (_, place) in found.items()}
+        return Side(given, names.pop(), runs, KEPT, effects=_effects(folder))
     kept = {} if fresh else _runs(paths.RUNS / paths.slug(given))
     runs = {data: place for data, (name, place) in kept.items() if name == given}
-    return Side(given, given, runs, COMMITTED if runs else SCORED)
+    effects = _effects(paths.BOOK / "effects" / paths.slug(given)) if runs else {}
+    return Side(given, given, runs, COMMITTED if runs else SCORED, effects=effects)
 
 
 def _runs(folder: Path) -> dict[str, tuple[str, Path]]:
@@ -240,6 +255,20 @@ def _runs(folder: Path) -> dict[str, tuple[str, Path]]:
                 "Name the folder of one of them.",
             )
         found[dataset] = model, place
+    return found
+
+
+def _effects(folder: Path) -> dict[str, Path]:
+    """Dataset → folder of the effects in a folder or below it."""
+    found = {}
+    for path in sorted(folder.rglob(NAMES[0])):
+        try:
+            attrs = json.loads(path.read_text(encoding="utf-8"))["attrs"]
+            found[str(attrs["dataset"])] = path.parent
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise StoreError(
+                f"effects in {path.parent}", f"{type(error).__name__}: {error}", "Make them again."
+            ) from None
     return found
 
 
@@ -337,6 +366,22 @@ def _leave(run: xr.Dataset, results: str | Path, head: str, every_head: bool) ->
         OUTCOMES: outcomes(run),
     }
     for name, table in tables.items():
+        table.to_parquet(place / f"{name}.parquet", index=False)
+
+
+def _leave_lens(side: Side, dataset: str, results: str | Path, head: str) -> None:
+    """Write what a lens page of the model's effects would, where those are of what made its run."""
+    effects = load_effects(side.effects[dataset])
+    if effects.attrs["fingerprint"] != side.fingerprint:
+        raise StoreError(
+            f"effects of the model that made the run of {dataset}",
+            f"those of another in {side.effects[dataset]}",
+            "Make them again, or take them out of that folder: python -m lib explain.",
+        )
+    place = Path(results) / paths.slug(side.name) / paths.slug(dataset)
+    place.mkdir(parents=True, exist_ok=True)
+    lenses.ends(effects)
+    for name, table in ((SETTLED, lenses.depths(effects)), (SETTLING, settling(effects, head))):
         table.to_parquet(place / f"{name}.parquet", index=False)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from lib import words
+from lib.analyses.lens.orders import EARLIER, LATER, NEITHER
 from lib.summary.compare.agreement import APART, NOT_SHOWN, UNDEFINED
 from lib.summary.compare.agreement import TOGETHER as FAIL_TOGETHER
 from lib.summary.tables import TOGETHER
@@ -164,3 +165,34 @@ def agreement(table: pd.DataFrame) -> list[str]:
 def _agreement(row: Any) -> str:
     missed = f"; {words.found(row.mde, 'κ {:.2f}')}" if row.verdict == NOT_SHOWN else ""
     return f"{row.dataset} (κ {words.estimate(row.kappa, row.low, row.high, '.2f')}{missed})"
+
+
+def depths(profiles: pd.DataFrame, table: pd.DataFrame) -> list[str]:
+    """Which model's ranking is settled at a later part of its layers, and where neither is."""
+    tested = table[table["verdict"] != UNDEFINED]
+    family = words.count(len(tested), "row")
+    sentences = []
+    for (model, other), rows in tested.groupby(["model", "other"], sort=False):
+        kinds = {
+            f"are made later than those of {other} on": rows[rows["verdict"] == LATER],
+            f"are made earlier than those of {other} on": rows[rows["verdict"] == EARLIER],
+            f"are not told to be made later or earlier than those of {other} on": rows[
+                rows["verdict"] == NEITHER
+            ],
+        }
+        told = words.cases(kinds, _depth)
+        sentences.append(
+            f"As a share of its layers, margins of {model} {told} (Holm over {family})."
+        )
+    if tested.empty and len(profiles):
+        alone = words.listed(
+            [f"{row.model} on {row.dataset}" for row in profiles.itertuples()], NAMED
+        )
+        sentences.append(f"Depths are known of {alone}, and no two models share one.")
+    return sentences
+
+
+def _depth(row: Any) -> str:
+    missed = f"; {words.found(row.mde, '{:.0%}')}" if row.verdict == NEITHER else ""
+    gap = words.estimate(row.difference, row.low, row.high, "+.0%")
+    return f"{row.dataset} ({row.depth:.0%} and {row.other_depth:.0%}: {gap}{missed})"

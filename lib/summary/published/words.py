@@ -20,6 +20,7 @@ VERDICTS = {
     "artefact": "artefact of the method",
     "undecided": "can't be told",
 }
+NO_EFFECTS = "No effects of a model's parts are at hand."
 SMALL = 1e-12  # p below this are shown alike
 ABOVE, BELOW = ("strong", "tracks"), ("inverted",)
 
@@ -171,3 +172,63 @@ def _crossed(row, many: bool) -> str:
         f"({row.own:.3f}{length}); asked {other}, it goes {side} "
         f"({row.other:.3f} [{row.low:.3f}, {row.high:.3f}])."
     )
+
+
+def mechanisms(
+    depths: pd.DataFrame, patches: pd.DataFrame, given: Mapping[str, float]
+) -> dict[str, str]:
+    """What lenses, attribution and patches at hand say of the published method, for other pages.
+
+    Parameters
+    ----------
+    depths, patches
+        As ``explained`` makes them.
+    given
+        ``attribution`` of the published figures of reward-lens.
+
+    Returns
+    -------
+    dict
+        ``mechanisms``: how far attribution and patches agree, as published and mended;
+        ``faults``: what each fault makes of that; ``lens``: where half of a margin is read,
+        ``lens-end``: how often the published lens ends at another response. Where no effects are
+        at hand each says so.
+    """
+    told = dict.fromkeys(("mechanisms", "faults", "lens", "lens-end"), NO_EFFECTS)
+    if len(patches):
+        plain, mended = (_over(patches, name, "+z.2f") for name in ("plain", "mended"))
+        told["mechanisms"] = (
+            f"Attribution and patches were published not to agree (ρ {given['skywork']:+.3f} and "
+            f"{given['armorm']:+.3f}). Computed that way {_where(patches)} ρ is {plain}; with the "
+            f"two faults of that way mended, {mended}."
+        )
+        told["faults"] = (
+            "Aligning the two responses at both ends, so that the token at which the reward is "
+            f"read is patched, adds {_over(patches, 'alignment', '+z.2f')} to ρ; applying the "
+            f"final norm adds {_over(patches, 'norm', '+z.2f')}."
+        )
+    if len(depths):
+        raw, first = (_over(depths, name, ".0%") for name in ("raw", "first"))
+        told["lens"] = (
+            "The lens as published, without the final norm, reads half of the median margin "
+            f"{_where(depths)} for the first time after {raw} of the layers; with the norm that "
+            f"is after {first}."
+        )
+        told["lens-end"] = (
+            "At its last point, which should be the reward, the published lens picks another "
+            f"response in {_over(depths, 'opposed', '.0%')} of comparisons."
+        )
+    return told
+
+
+def _where(table: pd.DataFrame) -> str:
+    names = " and ".join(dict.fromkeys(table["model"]))
+    more = f" on {words.count(len(table), 'data set')}" if len(table) > 1 else ""
+    return f"for {names}{more}"
+
+
+def _over(table: pd.DataFrame, name: str, form: str) -> str:
+    """A number with its interval; of several data sets from the least to the most."""
+    if len(table) > 1:
+        return words.span(table[name], form)
+    return words.estimate(*table.iloc[0][[name, f"{name}_low", f"{name}_high"]], form)

@@ -95,3 +95,43 @@ def test_the_crossover_says_what_its_interval_allows(low, high, says):
     owed = words.crossover(crossed.assign(length="as the longer response"))
     assert "harmless (0.650, as the longer response);" in owed
     assert "No head" in words.crossover(crossed.head(0))
+
+
+def patched(*rows: tuple[float, float, float, float]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Depths and patches of effects, a row a data set; ends of intervals are .01 away."""
+    told = [
+        {"model": "m", "dataset": f"d{k}"}
+        | {
+            f"{name}{end}": value + shift
+            for name, value in zip(("plain", "mended", "alignment", "norm"), row, strict=True)
+            for end, shift in (("", 0), ("_low", -0.01), ("_high", 0.01))
+        }
+        for k, row in enumerate(rows)
+    ]
+    table = pd.DataFrame(told)
+    names = {"plain": "raw", "mended": "first", "alignment": "opposed"}
+    return table.rename(columns=lambda name: _renamed(name, names)), table
+
+
+def _renamed(name: str, names: dict[str, str]) -> str:
+    first, _, end = name.partition("_")
+    return "_".join(filter(None, [names.get(first, first), end]))
+
+
+def test_what_mechanisms_say_is_a_number_with_its_interval_or_a_span_over_data_sets():
+    given = {"skywork": -0.2, "armorm": -0.1}
+    told = words.mechanisms(*patched((0.1, 0.3, 0.25, -0.05)), given)
+    assert "(ρ -0.200 and -0.100)" in told["mechanisms"]
+    assert "for m ρ is +0.10 [+0.09, +0.11]; with the" in told["mechanisms"]
+    assert told["mechanisms"].endswith("mended, +0.30 [+0.29, +0.31].")
+    assert "adds +0.25 [+0.24, +0.26] to ρ" in told["faults"]
+    assert "after 10% [9%, 11%] of the layers; with the norm that is after 30%" in told["lens"]
+    assert "another response in 25% [24%, 26%]" in told["lens-end"]
+    told = words.mechanisms(*patched((0.1, 0.3, 0.25, -0.05), (0.0, 0.2, 0.3, 0.0)), given)
+    assert "for m on 2 data sets ρ is +0.00 to +0.10" in told["mechanisms"]
+    assert "norm adds -0.05 to +0.00." in told["faults"]
+
+
+def test_without_effects_mechanisms_say_so():
+    nothing = pd.DataFrame()
+    assert set(words.mechanisms(nothing, nothing, {}).values()) == {words.NO_EFFECTS}
