@@ -150,6 +150,8 @@ def preferences(table: pd.DataFrame, column: str, preferred: str, name: str) -> 
         )
         for head, rows in list(table.groupby("head", sort=False))[:TOLD]
     ]
+    left = table["head"].nunique() - len(told)
+    told += [f"and {left} more"] if left else []
     return Chart(
         heatmap(table, column, order),
         alternative=f"Share of {preferred}s preferred, by {column}. {'; '.join(told)}.",

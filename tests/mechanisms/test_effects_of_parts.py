@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 import torch
+from made_up import TEXTS
 
 from lib import effects as schema
 from lib.__main__ import main
@@ -20,27 +21,6 @@ from lib.mechanisms.effects import effects
 from lib.models import anatomy as anatomies
 from lib.models import load_model
 from lib.planted.effects import components, effects_world, make_effects
-
-TEXTS = [
-    ("Name three words for beautiful.", "Pretty, lovely, fair.", "No."),
-    ("And the capital of Spain?", "Madrid, since 1561, in the middle of the country.", "Rome"),
-    ("What is two and two?", "Four.", "It depends on who asks, and when."),
-]
-
-
-@pytest.fixture(scope="module")
-def pairs():
-    builder = Builder("made-up")
-    for n, (prompt, better, worse) in enumerate(TEXTS):
-        builder.add(f"item {n}", prompt, [worse, better], [(1, 0, "c", "s")])
-    return builder.build()
-
-
-@pytest.fixture(scope="module")
-def gated(write_tiny, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("gated")
-    write_tiny.write_armorm(folder, heads=3)
-    return load_model(str(folder), device="cpu")
 
 
 @pytest.fixture(scope="module")

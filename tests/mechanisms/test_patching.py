@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from made_up import TEXTS
 
 from lib.data.items import Builder
 from lib.errors import DataError, ModelError
@@ -12,7 +13,6 @@ from lib.mechanisms import patching
 from lib.mechanisms.patching import ATTENTION, BOTH_ENDS, EMBEDDING, LEFT, MLP, STREAM, aligned
 from lib.mechanisms.tracing import FINAL
 from lib.models import anatomy as anatomies
-from lib.models import load_model
 
 KINDS = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "gpt2")
 PREFIX = np.array([1, 5, 9, 200, 31, 7, 7, 90])
@@ -196,26 +196,6 @@ def test_an_embedding_alone_is_replaced(backbones):
 
 # Whole comparisons.
 
-TEXTS = [
-    ("Name three words for beautiful.", "Pretty, lovely, fair.", "No."),
-    ("And the capital of Spain?", "Madrid, since 1561, in the middle of the country.", "Rome"),
-]
-
-
-@pytest.fixture(scope="module")
-def pairs():
-    builder = Builder("made-up")
-    for n, (prompt, better, worse) in enumerate(TEXTS):
-        builder.add(f"item {n}", prompt, [worse, better], [(1, 0, "c", "s")])
-    return builder.build()
-
-
-@pytest.fixture(scope="module")
-def gated(write_tiny, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("gated")
-    write_tiny.write_armorm(folder, heads=5)
-    return load_model(str(folder), device="cpu")
-
 
 def ids_of(model, n, text):
     return model.format.encode([{"role": "user", "content": TEXTS[n][0]}], [text])
@@ -281,7 +261,8 @@ def test_a_mean_is_over_all_tokens_of_all_texts(gated, pairs):
 
 
 def test_a_resampled_output_is_another_items(gated, pairs):
-    found = patching.patch(gated, pairs, modes=["resample"], positions="all", alignment=LEFT)
+    two = pairs.select(np.arange(len(pairs)) < 2)  # so that there is one other item
+    found = patching.patch(gated, two, modes=["resample"], positions="all", alignment=LEFT)
     described = anatomies.describe(gated.backbone)
     moved = []
     for side in (1, 2):
