@@ -198,8 +198,8 @@ def mechanisms(
     if len(patches):
         plain, mended = (_over(patches, name, "+z.2f") for name in ("plain", "mended"))
         told["mechanisms"] = (
-            f"Attribution and patches were published not to agree (ρ {given['skywork']:+.3f} and "
-            f"{given['armorm']:+.3f}). Computed that way {_where(patches)} ρ is {plain}; with the "
+            "In reward-lens attribution and patches were published not to agree (ρ "
+            f"{given['skywork']:+.3f} and {given['armorm']:+.3f}). Computed that way {_where(patches)} ρ is {plain}; with the "
             f"two faults of that way mended, {mended}."
         )
         told["faults"] = (
