@@ -199,8 +199,8 @@ def mechanisms(
         plain, mended = (_over(patches, name, "+z.2f") for name in ("plain", "mended"))
         told["mechanisms"] = (
             "In reward-lens attribution and patches were published not to agree (ρ "
-            f"{given['skywork']:+.3f} and {given['armorm']:+.3f}). Computed that way {_where(patches)} ρ is {plain}; with the "
-            f"two faults of that way mended, {mended}."
+            f"{given['skywork']:+.3f} and {given['armorm']:+.3f}). Computed that way "
+            f"{_where(patches)} ρ is {plain}; with the two faults of that way mended, {mended}."
         )
         told["faults"] = (
             "Aligning the two responses at both ends, so that the token at which the reward is "
