@@ -215,6 +215,15 @@ def _exploits(options) -> None:
         print(f"\nPage: {pages.run_page('exploits', options.page, given)}")
 
 
+def _report(options) -> None:
+    from lib.audits.command import report
+
+    names = ("against", "quick", "source", "limit", "seed", "device", "dtype", "date", "yes")
+    given = _given(options, "out", "json", "results")
+    page, beside = report(options.model, options.datasets, **given, **_given(options, *names))
+    print(f"Page: {page}\nVerdicts and numbers: {beside}")
+
+
 def _describe(options) -> None:
     import gc
     from itertools import chain
@@ -633,6 +642,35 @@ COMMANDS = {
             "--limit": "at most this many items; 0: all",
             "--seed": "of that sample",
             "--page": ("execute the page there", TEXT | FILE),
+            **MACHINE,
+        },
+    ),
+    "report": (
+        "one file to send: check, scorecard, exploits, validity and comparison of a model",
+        _report,
+        {
+            "model": "an embedded model's name, a folder or a hub id of a model, or a folder of "
+            "kept runs",
+            "--datasets": (
+                "datasets' names, or file:PATH; those that it has a run of if unset. Surfaces are "
+                "tried on stimuli/exploits in any case",
+                {"nargs": "+", "default": [], "metavar": "NAME"},
+            ),
+            "--out": ("the page", {"metavar": "FILE", "default": "report.html"}),
+            "--json": ("audit.json; beside the page if unset", TEXT | FILE),
+            "--against": (
+                "models to compare it with; the embedded ones with a run of the same datasets if "
+                "unset",
+                {"nargs": "+", "default": [], "metavar": "MODEL"},
+            ),
+            "--results": (
+                "tell what executed pages left there, such as book/results; nothing is scored",
+                TEXT | {"metavar": "FOLDER"},
+            ),
+            "--quick": "check eight short items alone",
+            "--source": "a folder of a dataset's files, or of several's; the hub if unset",
+            "--limit": "at most this many items of what is scored now; 0: all",
+            "--seed": "of that sample, and of the check's",
             **MACHINE,
         },
     ),

@@ -17,6 +17,9 @@ from lib.errors import PageError
 SAVED = re.compile(r"""\bpage\.save\([^\n]*?,\s*"([\w-]+)"\s*\)""")
 SUFFIX = ".provenance.json"
 RECORD = {"model": str, "data": list[dict[str, str]], "rows": dict[str, str], "tables": list[str]}
+RECORD |= {"runs": list[dict[str, Any]]}
+# Attributes of a run that tell what made it.
+SOURCE = ("dataset", "items", "fingerprint", "extraction", "versions", "dropped", "missing")
 
 
 def write(
@@ -29,13 +32,15 @@ def write(
     """Keep what a page shows of its making, by rename, in the folder of its tables.
 
     Rows map a label to a text. Runs are attributes of those that it read: ``model``,
-    ``dataset`` and ``items``, a fingerprint. Tables are the names of those that it wrote.
+    ``dataset`` and ``items``, a fingerprint, and what else of ``SOURCE`` there is. Tables are the names of those that it wrote.
     """
     runs = list(runs)
+    named = [{name: run[name] for name in SOURCE if name in run} for run in runs]
     kept = {
         "page": page,
         "model": runs[0]["model"] if runs else "",
         "data": [{"dataset": run["dataset"], "fingerprint": run["items"]} for run in runs],
+        "runs": named,
         "rows": {label: str(text) for label, text in rows.items()},
         "tables": list(dict.fromkeys(tables)),
     }

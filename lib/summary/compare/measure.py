@@ -166,7 +166,7 @@ def compare(
     rows = []
     options = {"source": source, "limit": limit, "seed": seed}
     for side in sides:
-        scorer = _Scorer(side.given, device, dtype, date, yes)
+        scorer = Scorer(side.given, device, dtype, date, yes)
         for dataset in datasets:
             if dataset in side.runs:
                 run, how, folder = load_run(side.runs[dataset]), side.how, side.runs[dataset]
@@ -203,7 +203,7 @@ def compare(
 def _sides(models: Sequence[str], fresh: bool) -> list[Side]:
     if len(models) < 2:
         raise ParameterError("two models or more to compare", f"{len(models)}", "Name another.")
-    sides = [_side(given, fresh) for given in models]
+    sides = [side_of(given, fresh) for given in models]
     shown = Counter(side.name for side in sides)
     for side in sides:  # two runs of one model are told apart by what the user called them
         side.name = side.name if shown[side.name] == 1 else side.given
@@ -214,7 +214,7 @@ def _sides(models: Sequence[str], fresh: bool) -> list[Side]:
     return sides
 
 
-def _side(given: str, fresh: bool) -> Side:
+def side_of(given: str, fresh: bool) -> Side:
     folder = Path(given).expanduser()
     found = _runs(folder) if folder.is_dir() else {}
     if found:
@@ -285,7 +285,7 @@ def _everywhere(sides: Sequence[Side]) -> list[str]:
     return shared
 
 
-class _Scorer:
+class Scorer:
     """A model that is loaded when a run of it is asked for."""
 
     def __init__(self, name: str, device: str, dtype: str, date: str, yes: bool):
