@@ -224,6 +224,12 @@ def _report(options) -> None:
     print(f"Page: {page}\nVerdicts and numbers: {beside}")
 
 
+def _diff(options) -> int:
+    from lib.audits.command import diff
+
+    return diff(options.old, options.new)
+
+
 def _describe(options) -> None:
     import gc
     from itertools import chain
@@ -672,6 +678,15 @@ COMMANDS = {
             "--limit": "at most this many items of what is scored now; 0: all",
             "--seed": "of that sample, and of the check's",
             **MACHINE,
+        },
+    ),
+    "diff": (
+        "what changed between two audits, and whether beyond noise; exit status 0: no verdict, "
+        "3: some, 4: something moved beyond noise",
+        _diff,
+        {
+            "old": ("audit.json of then", {"metavar": "OLD"}),
+            "new": ("audit.json of now", {"metavar": "NEW"}),
         },
     ),
     "describe": (

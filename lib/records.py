@@ -32,7 +32,8 @@ def write(
     """Keep what a page shows of its making, by rename, in the folder of its tables.
 
     Rows map a label to a text. Runs are attributes of those that it read: ``model``,
-    ``dataset`` and ``items``, a fingerprint, and what else of ``SOURCE`` there is. Tables are the names of those that it wrote.
+    ``dataset`` and ``items``, a fingerprint, and what else of ``SOURCE`` there is. Tables are the
+    names of those that it wrote.
     """
     runs = list(runs)
     named = [{name: run[name] for name in SOURCE if name in run} for run in runs]

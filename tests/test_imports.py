@@ -153,6 +153,7 @@ LAYERS = [
     "analyses",
     "summary",
     "calibration",
+    "audits",
     "report",
     "book",
     "__main__",

@@ -1,13 +1,18 @@
-"""``python -m lib report``: a page to send, with ``audit.json`` beside it."""
+"""``python -m lib report`` and ``python -m lib diff``."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from lib.audits import document, measure, page
-from lib.check.command import writable
+from lib.audits import document, measure, page, words
+from lib.audits.changes import changes
+from lib.check.command import NARROWEST, WIDEST, writable
+
+UNCHANGED, CHANGED, MOVED = 0, 3, 4  # exit statuses of a diff
 
 
 def report(
@@ -54,3 +59,14 @@ def report(
 def of(found: measure.Audited) -> dict:
     """A model's part of ``audit.json``."""
     return document.of_model(found.left, found.checked, found.sources, found.differences)
+
+
+def diff(old: str, new: str) -> int:
+    """Print what changed between two ``audit.json``; the exit status says whether anything did."""
+    found = changes(document.load(old), document.load(new))
+    width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
+    lines = []
+    for sentence in words.takeaways(found):
+        lines += textwrap.wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False)
+    print("\n".join(lines))
+    return MOVED if len(found.found) else UNCHANGED if found.verdicts.empty else CHANGED

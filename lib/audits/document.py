@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from lib import documents, paths
+from lib import documents
 from lib.atomic import replacing
 from lib.audits import outcomes
 from lib.check.lines import Checked, finite
@@ -146,9 +146,7 @@ def _judged(
     if not {judged, verdict, *([part] if part else [])} <= set(table):
         return []
     numeric = [
-        column
-        for column in table.select_dtypes("number")
-        if column not in (judged, part, verdict)
+        column for column in table.select_dtypes("number") if column not in (judged, part, verdict)
     ]
     return [
         _row(
@@ -240,7 +238,7 @@ def load(path: str | Path) -> dict[str, Any]:
     StoreError
         For a file that isn't one: no JSON, of another format, or not as the schema has it.
     """
-    path = paths.found(path)
+    path = Path(path)
     found = documents.read_json(
         path, what="an audit", error=StoreError, limit=LARGEST, remedy=REMEDY
     )

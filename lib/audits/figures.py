@@ -16,10 +16,13 @@ from lib.markup import HELD, escape
 
 WIDE, NARROW = 720, 350  # px
 LARGEST = 400_000  # characters of a drawing
+HIGHEST = 3000  # px, of one that is drawn: about a hundred heads
 SVG = "{http://www.w3.org/2000/svg}"
 DRAWN = {"svg", "g", "path", "rect", "line", "circle", "text", "tspan", "title", "defs"}
 DRAWN |= {"clipPath", "linearGradient", "stop"}
 DROPPED = ("role", "href", "font-family", "version", "pointer-events")
+SENTENCES = re.compile(r"(?<=[.?!]) +")
+LIVE = re.compile(r"\b(pointer|[Pp]oint at|menu)\b")
 _WITHIN = re.compile(r"url\(#([\w-]+)\)")
 
 
@@ -50,11 +53,13 @@ def figure(chart: Chart, inks: Inks, number: int) -> str:
     In place of a drawing that is too large stands what it would show, in words.
     """
     shown = escape(plain(chart.alternative, longest=4000))
-    drawings = {
-        kind: drawing(chart, inks, width, f"f{number}{kind[0]}")
-        for kind, width in (("wide", WIDE), ("narrow", NARROW))
-    }
-    if max(map(len, drawings.values())) > LARGEST:
+    drawings = {}
+    if chart.height <= HIGHEST:
+        drawings = {
+            kind: drawing(chart, inks, width, f"f{number}{kind[0]}")
+            for kind, width in (("wide", WIDE), ("narrow", NARROW))
+        }
+    if not drawings or max(map(len, drawings.values())) > LARGEST:
         body = f'<p class="chart-alternative">{shown}</p>'
     else:
         body = "".join(
@@ -64,11 +69,16 @@ def figure(chart: Chart, inks: Inks, number: int) -> str:
         )
     data = downloads.links(chart.data, chart.name, longest=HELD)
     data = f' <span class="chart-data">Data: {data}</span>' if data else ""
-    caption = escape(plain(chart.caption, longest=2000))
+    caption = escape(plain(_still(chart.caption), longest=2000))
     return (
         f'<figure class="chart">{body}<figcaption><span class="chart-caption">{caption}</span>'
         f"{data}</figcaption></figure>"
     )
+
+
+def _still(caption: str) -> str:
+    """A caption without what it says of menus and pointers, which a drawing doesn't answer."""
+    return " ".join(told for told in SENTENCES.split(caption) if not LIVE.search(told))
 
 
 def drawing(chart: Chart, inks: Inks, width: int, prefix: str) -> str:

@@ -35,7 +35,7 @@ from lib.summary.compare.measure import (
     compare,
     side_of,
 )
-from lib.summary.tables import OUTCOMES, Tables
+from lib.summary.tables import Tables
 
 EXPLOITS = "stimuli/exploits"
 NAMED = "stimuli/controlled"  # on which names of heads are tried
@@ -258,9 +258,7 @@ def executed(results: str | Path, model: str) -> Audited:
         When there are none.
     """
     left = summary.tables(results, model)
-    sources = [
-        source for dataset in left.datasets if (source := _recorded(left.datasets[dataset]))
-    ]
+    sources = [source for dataset in left.datasets if (source := _recorded(left.datasets[dataset]))]
     names = summary.models(results)
     others = [left, *(summary.tables(results, name) for name in names if name != model)]
     scores = summary.scores(others) if len(others) > 1 else pd.DataFrame()
@@ -291,5 +289,3 @@ def _checked(left: Tables) -> Checked | None:
 def all_executed(results: str | Path) -> list[Audited]:
     """Of every model with executed validity pages."""
     return [executed(results, model) for model in summary.models(results)]
-
-

@@ -25,8 +25,10 @@ from lib.analyses.validity import words as validity_words
 from lib.audits import document
 from lib.audits.figures import Inks, figure
 from lib.audits.measure import Audited
+from lib.charts.heatmap import preferences
 from lib.charts.render import Chart
 from lib.check.lines import warning
+from lib.data.asks import whole
 from lib.markup import Html, escape
 from lib.stats import winrates
 from lib.summary.compare import charts as compare_charts
@@ -35,6 +37,7 @@ from lib.summary.scorecard import charts as card_charts
 from lib.summary.scorecard import words as card_words
 
 LARGEST = 3_000_000  # bytes of the page
+MOST = 200  # rows of a table
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
 STYLE = paths.BOOK / "_static" / "custom.css"
 RATES = ("win_rate", "low", "high")
@@ -85,9 +88,9 @@ def page(audited: Audited, content: Mapping[str, Any]) -> str:
     cells = summary.matrix(left).assign(page="")  # links would leave the file
     card = summary.scorecard(left)
     made.add(
-        f"<header><h1>{escape(left.model)}</h1><p>An audit of a reward model: is its score right, "
-        "what does each of its heads go with, which surfaces does it pay for, and how does it "
-        f"stand beside others? On {escape(words.count(len(left.datasets), 'dataset'))}.</p></header>"
+        f"<header><h1>{escape(left.model)}</h1><p>An audit of a reward model: is its score "
+        "right, what does each of its heads go with, which surfaces does it pay for, and how does "
+        f"it stand beside others? On {words.count(len(left.datasets), 'dataset')}.</p></header>"
     )
     if audited.unsound:
         made.add(f'<p class="mismatch">{escape(warning(left.model, audited.unsound))}</p>')
@@ -126,8 +129,12 @@ def _scorecard(made: _Page, left, cells: pd.DataFrame, card: pd.DataFrame) -> No
         markup.takeaways([card_words.uses(uses), *found, *card_words.longer(card, lengths)]),
         card_charts.uses(uses),
         card_charts.matrix(cells, lengths),
-        card_charts.listing(cells, "", lengths),
+        _unlinked(card_charts.listing(cells, "", lengths)),
     )
+
+
+def _unlinked(listing: Html) -> Html:
+    return Html(listing.markup.replace("with intervals and links", "with intervals"))
 
 
 def _exploits(made: _Page, left) -> None:
@@ -145,7 +152,7 @@ def _exploits(made: _Page, left) -> None:
         if table["head"].nunique() > 1:
             made.add(surface_charts.rules(table))
         made.add(
-            markup.table(
+            *_table(
                 table,
                 dict.fromkeys(["win_rate", "low", "high", "mde"], ".2f")
                 | dict.fromkeys(["shift", "shift_low", "shift_high"], "+.2f")
@@ -158,14 +165,28 @@ def _validity(made: _Page, left) -> None:
     for number, (dataset, table) in enumerate(left.each("validity")):
         baselines = left.read("baselines", dataset)
         made.head(f"validity-{number}", dataset, 3)
+        if whole(dataset):
+            chart = charts.validity(table, baselines)
+        else:  # a mean over criteria answers no question
+            parts = table[table["subset"] != winrates.ALL]
+            chart = preferences(parts, "subset", "preferred response", "criteria")
         made.add(
             markup.said(_sentences(left, dataset, table, baselines)),
-            charts.validity(table, baselines),
-            markup.table(
+            chart,
+            *_table(
                 stats.distinct(table).assign(ties=winrates.tied).reindex(columns=list(VALIDITY)),
                 dict.fromkeys([*RATES, "mde"], ".3f") | {"ties": ".1%", "p_adjusted": ".2g"},
             ),
         )
+
+
+def _table(rows: pd.DataFrame, formats: Mapping[str, str]) -> list[str | Html]:
+    """A table of as many rows as a page takes, and a word on the others."""
+    shown = markup.table(rows.head(MOST), formats)
+    if len(rows) <= MOST:
+        return [shown]
+    left = f"The first {MOST} of {len(rows)} rows; audit.json has the verdict of each."
+    return [shown, f'<p class="table-data">{left}</p>']
 
 
 def _sentences(left, dataset: str, table: pd.DataFrame, baselines: pd.DataFrame) -> list[str]:

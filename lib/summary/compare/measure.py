@@ -215,6 +215,7 @@ def _sides(models: Sequence[str], fresh: bool) -> list[Side]:
 
 
 def side_of(given: str, fresh: bool) -> Side:
+    """A model as it was named, with its kept runs; without those that are committed if fresh."""
     folder = Path(given).expanduser()
     found = _runs(folder) if folder.is_dir() else {}
     if found:
