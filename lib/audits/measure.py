@@ -221,7 +221,7 @@ def _beside(
     results: Path,
     loading: Mapping[str, Any],
 ) -> Compared | None:
-    """This model and others, on what it is judged by as a whole; none without another."""
+    """The model and others, on what it is judged by as a whole; none without another."""
     wanted = [name for name in datasets if name != EXPLOITS]  # there the better response exploits
     others = list(against)
     if not others:
