@@ -7,8 +7,9 @@ first tenth of steps and then down to zero, gradients clipped to norm 1.
 Texts are padded on the right and attention is causal, so nothing of the padding reaches a token
 that is read. The same seed, machine and versions give the same weights on a CPU.
 
-On a GPU models are trained and scored in float32 with products in bfloat16; ``light`` copies,
-which many scorings of the same texts go through, are bfloat16 throughout.
+On a GPU texts go through ``light`` copies, bfloat16 throughout. Weights are kept, and learnt, in
+float32: each step's gradients are of the copy, which is then written anew (mixed precision with
+master weights, Micikevicius et al., 2018).
 """
 
 from __future__ import annotations
@@ -85,12 +86,12 @@ def fresh(backbone: torch.nn.Module, seed: int, heads: int = 1) -> Reward:
     return Reward(copied, torch.nn.Parameter(weight.to(next(copied.parameters()).device)))
 
 
-def light(reward: Reward) -> Reward:
-    """A copy in bfloat16 on a GPU, and elsewhere the model itself.
+def light(reward: Reward, everywhere: bool = False) -> Reward:
+    """A copy in bfloat16 on a GPU, and elsewhere, unless asked for, the model itself.
 
-    Parameters alone: what positions are computed from stays float32.
+    Parameters alone: heads, and what positions are computed from, stay float32.
     """
-    if reward.device.type != "cuda":
+    if reward.device.type != "cuda" and not everywhere:
         return reward
     backbone = copy.deepcopy(reward.backbone)
     for parameter in backbone.parameters():
@@ -142,6 +143,7 @@ def train(
     margin: np.ndarray | None = None,
     in_order: bool = False,
     tokens: int = TRAINED,
+    half: bool = False,
 ) -> Reward:
     """A reward model from a backbone, which stays as it is.
 
@@ -159,6 +161,8 @@ def train(
         Take comparisons in their order in every epoch, as the published code does.
     tokens
         Of the texts that are computed at once.
+    half
+        Send texts through a bfloat16 copy on a CPU too.
 
     Raises
     ------
@@ -170,6 +174,8 @@ def train(
     head = np.zeros(len(texts), int) if head is None else head
     reward = fresh(base, seed, int(head.max()) + 1)
     parameters = [*reward.backbone.parameters(), reward.weight]
+    through = light(reward, half)
+    copied = [*through.backbone.parameters()] if through is not reward else []
     optimiser = torch.optim.AdamW(
         [
             {"params": parameters[:-1], "lr": recipe.learning_rate},
@@ -185,19 +191,25 @@ def train(
         optimiser, lambda step: min((step + 1) / warm, (steps - step) / max(1, steps - warm))
     )
     generator = np.random.default_rng(seed)
-    reward.backbone.train()
+    through.backbone.train()
     for _ in range(recipe.epochs):
         order = np.arange(len(texts)) if in_order else generator.permutation(len(texts))
         losses = []
         for start in range(0, len(order), recipe.batch):
             rows = order[start : start + recipe.batch]
-            losses += _step(reward, texts, rows, head, margin, tokens)
+            losses += _step(through, texts, rows, head, margin, tokens)
+            for kept, other in zip(parameters, copied, strict=False):  # the head has no copy
+                kept.grad, other.grad = other.grad.float(), None
             torch.nn.utils.clip_grad_norm_(parameters, CLIP)
             optimiser.step()
             schedule.step()
             optimiser.zero_grad()
+            if copied:
+                with torch.no_grad():
+                    torch._foreach_copy_(copied, parameters[:-1])
         _check(torch.stack(losses), texts)  # once an epoch: each look waits for the device
     reward.backbone.eval().requires_grad_(False)
+    through.backbone.requires_grad_(False)
     reward.weight.requires_grad_(False)
     return reward
 

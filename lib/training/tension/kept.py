@@ -23,8 +23,7 @@ The sets, all of one size but the last three: ``own`` (largest activation, as pu
 (in the backbone before training), ``raised`` (activation less the base's), ``changed``,
 ``gradient``; ``shared`` and the two others part the helpful and harmless models' own ones.
 
-Margins are of a bfloat16 copy of the model on a GPU, ``score`` of the model itself: compare ways
-with the way ``none``, not with scores.
+On a GPU, margins and scores are of a bfloat16 copy of the model.
 """
 
 from __future__ import annotations

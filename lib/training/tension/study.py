@@ -72,8 +72,8 @@ class Settings:
     draws: int = 50  # random sets of the published size, and of it by layer, of each model
     part_draws: int = 10  # the same of the sizes of shared neurons and the rest
     measured: int = 200  # training comparisons of each side that neurons are chosen on
-    few: int = 100  # held-out comparisons of each side that random sets are tried on
-    each: int = 100  # comparisons of each subset of the other sets in the probe
+    few: int = 60  # held-out comparisons of each side that random sets are tried on
+    each: int = 60  # comparisons of each subset of the other sets in the probe
     helping: int = 3  # seeds for which all of what may help is tried
 
 
@@ -230,7 +230,7 @@ class _Work:
             models[side] = self._train(seed, side, self.data.train[side])
             seen[side] = neurons.measure(models[side], self.backbone, self.data.measured[side])
         if not there[AVERAGE]:
-            average = finetune.average(models[HELPFUL], models[HARMLESS])
+            average = finetune.light(finetune.average(models[HELPFUL], models[HARMLESS]))
             self._keep(seed, AVERAGE, self._scores(lambda plan: plan.scores(average)[:, 0]))
             del average
         tops = {
@@ -244,7 +244,7 @@ class _Work:
         for side in wanted:
             lights[side] = finetune.light(models[side])
             masks[side] = _masks(seen[side], tops, self.settings.share)
-            found[side] = self._scores(lambda plan, side=side: plan.scores(models[side])[:, 0])
+            found[side] = self._scores(lambda plan, side=side: plan.scores(lights[side])[:, 0])
             found[side] |= self._silenced(lights[side], masks[side], seen[side], side, models[side])
             self._keep(seed, side, found[side])
         for side in wanted:

@@ -87,6 +87,18 @@ def test_a_model_learns_what_its_comparisons_say(tiny_llama, texts):
     assert torch.equal(model.weight, again.weight)
 
 
+def test_a_copy_in_half_precision_learns_as_the_model_itself_does(tiny_llama, texts):
+    recipe = Recipe(learning_rate=1e-3, head_rate=1e-3, batch=16, epochs=3)
+    exact, half = (finetune.train(tiny_llama(), texts, recipe, 0, half=half) for half in (0, 1))
+    base = finetune.fresh(tiny_llama(), 0)
+    assert {each.dtype for each in half.backbone.parameters()} == {torch.float32}
+    scores = [finetune.scores(model, texts.sequences)[:, 0] for model in (exact, half, base)]
+    learnt = np.abs(scores[0] - scores[2]).max()
+    assert learnt > 0.1
+    assert np.abs(scores[1] - scores[0]).max() < 0.2 * learnt
+    assert np.corrcoef(scores[1], scores[0])[0, 1] > 0.99
+
+
 def test_small_batches_give_the_gradients_of_large_ones(tiny_llama, texts):
     some = few(texts, 8)
     recipe = Recipe(learning_rate=1e-3, head_rate=1e-3, batch=8, epochs=1)
