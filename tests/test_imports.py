@@ -154,6 +154,7 @@ LAYERS = [
     "summary",
     "calibration",
     "audits",
+    "callback",
     "report",
     "book",
     "__main__",
