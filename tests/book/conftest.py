@@ -18,6 +18,7 @@ from lib.book import site as sites
 from lib.charts import theme
 
 HERE = ("file:", "data:", "blob:", "about:")
+SCREEN = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="session")
@@ -59,12 +60,7 @@ def visit(chromium):
         context = chromium.new_context(offline=True, **options)
         opened.append(context)
         tab = context.new_page()
-        said: list[str] = []
-        tab.on("console", lambda m: said.append(m.text) if m.type == "error" else None)
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("dialog", lambda d: (said.append(f"dialog {d.message}"), d.dismiss()))
-        tab.on("requestfailed", lambda r: said.append(f"failed {r.url[:200]}"))
-        tab.on("request", lambda r: None if r.url.startswith(HERE) else said.append(r.url[:200]))
+        said = heard(tab)
         tab.goto(path.as_uri() + query)
         tab.wait_for_load_state("load")
         return tab, said
@@ -72,6 +68,42 @@ def visit(chromium):
     yield open_page
     while opened:
         opened.pop().close()
+
+
+def heard(tab) -> list[str]:
+    """What a tab says from now on."""
+    said: list[str] = []
+    tab.on("console", lambda m: said.append(m.text) if m.type == "error" else None)
+    tab.on("pageerror", lambda error: said.append(str(error)))
+    tab.on("dialog", lambda d: (said.append(f"dialog {d.message}"), d.dismiss()))
+    tab.on("requestfailed", lambda r: said.append(f"failed {r.url[:200]}"))
+    tab.on("request", lambda r: None if r.url.startswith(HERE) else said.append(r.url[:200]))
+    return said
+
+
+@pytest.fixture(scope="session")
+def turn_to(chromium):
+    """Opens one file after another in the same tab, which has compiled what pages share.
+
+    ``turn_to(path)`` gives the tab, in light and as wide as a screen, and what was said, as
+    ``visit`` does. What a page before it kept in the browser is forgotten.
+    """
+    context = chromium.new_context(offline=True, color_scheme="light", viewport=SCREEN)
+    tab = context.new_page()
+    said = heard(tab)
+
+    def open_page(path: Path):
+        if tab.url.startswith("file:"):
+            tab.evaluate("localStorage.clear(); sessionStorage.clear()")
+        tab.goto("about:blank")
+        tab.set_viewport_size(SCREEN)
+        said.clear()
+        tab.goto(path.as_uri())
+        tab.wait_for_load_state("load")
+        return tab, said
+
+    yield open_page
+    context.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,9 @@
 /* Every visible text of a page whose contrast with what lies behind it is below `least`.
  *
  * Contrast is WCAG 2's ratio of relative luminances. Behind a text lie the backgrounds of its
- * ancestors, and in a chart the filled marks under its middle and its own halo. The window must be as high as
- * the page, since only what is in the window can be asked for.
+ * ancestors, and in a chart the filled marks under its middle and its own halo. Only what is in the
+ * window can be asked for, so it is scrolled to a chart's text: a window as high as the page would
+ * have to be painted.
  */
 async (least) => {
   // What fades in has the colours of what it fades from.
@@ -54,9 +55,18 @@ async (least) => {
     return layers.reduceRight((below, layer) => over(layer, below), [root, root, root]);
   }
 
-  function marksBehind(text, box) {
+  function inWindow(range) {
+    const box = () => range.getBoundingClientRect();
+    const middle = box().y + box().height / 2;
+    if (middle < 0 || middle >= innerHeight)
+      window.scrollTo({ top: scrollY + middle - innerHeight / 2, behavior: "instant" });
+    return box();
+  }
+
+  function marksBehind(text, range) {
     const found = [];
     const svg = text.ownerSVGElement;
+    const box = inWindow(range);
     for (const e of document.elementsFromPoint(box.x + box.width / 2, box.y + box.height / 2)) {
       if (e.ownerSVGElement !== svg || e.tagName === "text" || e.tagName === "g") continue;
       const precedes = e.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING;
@@ -88,7 +98,7 @@ async (least) => {
     let below = behind(text ? text.ownerSVGElement.parentElement : element);
     let colour = rgba(computed.color);
     if (text) {
-      below = marksBehind(text, box).reduceRight((b, layer) => over(layer, b), below);
+      below = marksBehind(text, range).reduceRight((b, layer) => over(layer, b), below);
       // A halo in the page's colour, drawn below the letters, is what surrounds them.
       const halo = rgba(computed.stroke === "none" ? "transparent" : computed.stroke);
       const drawn = computed.paintOrder.startsWith("stroke") ? Number(computed.strokeOpacity) : 0;

@@ -58,9 +58,17 @@ DRAWN = "[...document.querySelectorAll('figure.chart [data-state]')].every(c => 
 SETTLED = f"({DRAWN}) && !document.querySelector('.chart-stage')"
 
 
+# A page's contents unfold, and mark where a reader is, as one scrolls.
+OPEN = """
+document.querySelectorAll("details").forEach(d => d.open = true);
+document.querySelectorAll(".page-toc .nav").forEach(n => n.classList.add("pst-show_toc_level"));
+document.querySelector(".page-toc .nav-link")?.classList.add("active");
+"""
+
+
 def unfolded(tab):
-    """The page with all its parts open and all its charts drawn."""
-    tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    """The page with all its parts open, its contents too, and all its charts drawn."""
+    tab.evaluate(OPEN)
     for chart in tab.locator("figure.chart").all():
         chart.locator(MARKS).first.wait_for(state="attached", timeout=30_000)
     return tab
@@ -68,9 +76,6 @@ def unfolded(tab):
 
 def poor(tab) -> list[str]:
     """What is wrong with the text of an unfolded page: too few words seen, or too pale ones."""
-    width = tab.viewport_size["width"]
-    height = tab.evaluate("document.documentElement.scrollHeight")
-    tab.set_viewport_size({"width": width, "height": height})
     tab.wait_for_function(SETTLED)
     found = tab.evaluate(CONTRAST, LEAST)
     charts = tab.locator("figure.chart").count()
@@ -93,9 +98,10 @@ def switched(tab, theme: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_in_light_in_dark_and_on_a_phone(site, visit, page):
+def test_a_page_in_light_in_dark_and_on_a_phone(site, turn_to, page):
     """One visit: marks, contrast in both themes, no sideways scroll, and nothing was said."""
-    tab, said = visit(site / page, color_scheme="light", viewport=SCREEN)
+    tab, said = turn_to(site / page)
+    assert tab.evaluate("document.documentElement.dataset.theme") == "light"
     expected = figures(page) if page in SHOWN else tab.locator("figure.chart").count()
     wrong = {"charts": [] if tab.locator("figure.chart").count() == expected else [expected]}
     unfolded(tab)
