@@ -1,4 +1,4 @@
-"""UltraFeedback: four responses a prompt, each rated by GPT-4; for training heads.
+"""UltraFeedback: four responses a prompt, each rated by GPT-4; for training heads and for picks.
 
 The ratings stay as columns of ``responses``: instruction_following, truthfulness, honesty
 and helpfulness from 1 to 5, overall_score from 1 to 10. They are published as strings or
@@ -29,6 +29,7 @@ REVISION = "40b436560ca83a8dba36114c22ab3c66e43f6d5e"
 PARTS = ("evol_instruct", "false_qa", "flan", "sharegpt", "truthful_qa", "ultrachat")
 WHOLE = True
 SPLITS = ("train",)
+ALIASES = {"test": "train"}  # the set has one split
 ASPECTS = ("instruction_following", "truthfulness", "honesty", "helpfulness")
 RATINGS = (*ASPECTS, "overall_score")
 COUNT = "judgements"

@@ -261,3 +261,80 @@ def test_pooled_runs_and_streams_have_no_ratings(rated, tiny_model, tmp_path):
     streamed = load_run(folder)
     assert "rating" not in streamed and "attribute_name" not in streamed
     assert isinstance(stats.selection(stats.candidates(streamed)).picks, pd.DataFrame)
+
+
+# ---- From the shell ----
+
+FLAN = [
+    {
+        "instruction": f"Name bird number {k}.",
+        "completions": [
+            {
+                "response": f"Bird {k} {'sings ' * j}well.",
+                "annotations": {},
+                "overall_score": 1 + (k + j) % 4,
+            }
+            for j in range(4)
+        ],
+    }
+    for k in range(8)
+]
+RATED = [
+    {
+        "prompt": f"Name tree number {k}.",
+        "chosen": [f"Tree {k} is tall.", f"Tree {k} is an old oak."],
+        "rejected": [f"Tree {k}?"],
+        "ratings": [{"quality": 3}, {"quality": 2 + k % 3}, {"quality": 1}],
+    }
+    for k in range(8)
+]
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Files of rated responses: what the shell is given for each, and the gold there."""
+    (tmp_path / "flan").mkdir()
+    for name, rows in (("flan/flan.jsonl", FLAN), ("rated.jsonl", RATED)):
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return {
+        "ultrafeedback/flan": (["--source", str(tmp_path / "flan")], "overall_score", 4),
+        f"file:{tmp_path / 'rated.jsonl'}": ([], "quality", 4),
+    }
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["ultrafeedback", "file"])
+def test_rated_responses_are_picked_from_by_what_the_shell_kept(
+    own, number, tiny_model, tmp_path, monkeypatch, capsys
+):
+    from lib.__main__ import main
+
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("lib.models.load_model", lambda name, **given: tiny_model)
+    dataset, (source, gold, most) = list(own.items())[number]
+    out = str(tmp_path / "run")
+    assert main(["extract", "--model", "tiny", "--dataset", dataset, *source, "--out", out]) == 0
+    assert "8 items scored" in capsys.readouterr().out
+    found = stats.candidates(load_run(out))
+    assert (found.name, len(found.prompt)) == (gold, 8)
+    picks = stats.selection(found).picks.set_index("rule")
+    assert {"first", "second", "longest", "random", "gold itself"} <= set(picks.index)
+    assert picks.loc["gold itself", "regret"] == 0
+    assert picks["gold"].between(1, most).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1], ids=["ultrafeedback", "file"])
+def test_the_page_of_picks_is_made_from_the_shell_in_one_command(
+    own, number, write_tiny, tmp_path, monkeypatch, capsys
+):
+    from lib.__main__ import main
+
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
+    write_tiny.write_classifier(tmp_path / "model", max_position_embeddings=4096)
+    dataset, (source, gold, _) = list(own.items())[number]
+    given = {"model": tmp_path / "model", "dataset": dataset}
+    given |= dict(zip(("source",), source[1:], strict=False))
+    words = [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
+    page = tmp_path / "selection.ipynb"
+    assert main(["page", "selection", "--out", str(page), *words]) == 0
+    assert gold in page.read_text()
