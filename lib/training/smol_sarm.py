@@ -11,9 +11,11 @@ The autoencoder is kept in half precision, and all that the card says is of it a
 lie the head on all pre-activations, which is what SARM is with its flag off, and the dense head
 on the state.
 
-The rate was chosen after a lower one had explained too little of held-out states, on small samples
-of states, held-out ones of a few prompts among them; by states that are learnt from alone it is
-the same. So the held-out explained variance is not that of a recipe that never saw it.
+This is the second recipe that was trained in full. The first, of a lower rate and fewer steps,
+explained too little of held-out states; the rate was then chosen on small samples of states,
+held-out ones of a few prompts among them (by states that are learnt from alone it is the same),
+and the steps by how long they take. So the held-out explained variance is not that of a recipe
+that never saw it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from lib.training.smol_mixed import FAMILY, SETS
 
 NAME = "smol-sarm"
 LAYER, LATENTS, K, SEEDS = 15, 4608, 64, (0, 1, 2)
-STEPS, BATCH, RATE, WARM_UP = 12_000, 4096, 1.2e-3, 0.05
+STEPS, BATCH, RATE, WARM_UP = 20_000, 4096, 1.2e-3, 0.05
 HEAD = Head("reward", "this project: choices of hh-rlhf's helpful-base and harmless-base, mixed")
 IS_NOT = (
     "Not a sum of named qualities: its features are directions that an autoencoder found in "
