@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from lib import documents, hub, paths, records, stats, summary
+from lib import documents, hub, manipulated, paths, records, stats, summary
 from lib.analyses.exploits import stats as surfaces
 from lib.analyses.labels import stats as names
 from lib.analyses.model import stats as cards
@@ -123,7 +123,7 @@ def audit(
         else:
             run, how = scorer.run(dataset, options), SCORED
         run = run.assign_attrs(model=name, dataset=paths.public(dataset))
-        _leave(run, folder / paths.slug(run.attrs["dataset"]), dataset, seed)
+        leave(run, folder / paths.slug(run.attrs["dataset"]), dataset, seed)
         sources.append({key: run.attrs[key] for key in records.SOURCE} | {"how": how})
         sources[-1]["scored"] = run.sizes["item"]
     _save(folder, heads=run["head_concept"].to_dataframe("concept").reset_index()[HEADS])
@@ -180,7 +180,12 @@ def _public(found: Checked, model: str) -> Checked:
     return replace(found, model=name, rows=rows)
 
 
-def _leave(run: xr.Dataset, place: Path, dataset: str, seed: int) -> None:
+def surfaced(dataset: str) -> bool:
+    """Is the better response of its comparisons the one with more of a surface?"""
+    return dataset == EXPLOITS or bool(manipulated.split(dataset)[1])
+
+
+def leave(run: xr.Dataset, place: Path, dataset: str, seed: int) -> None:
     """Write what the pages of a run leave, those that the report shows."""
     _save(
         place,
@@ -189,7 +194,7 @@ def _leave(run: xr.Dataset, place: Path, dataset: str, seed: int) -> None:
         outcomes=margins.outcomes(run),
         sample=relations.sample(run),
     )
-    if dataset == EXPLOITS:
+    if surfaced(dataset):
         _save(
             place,
             exploits=surfaces.exploits(run),
@@ -222,7 +227,7 @@ def _beside(
     loading: Mapping[str, Any],
 ) -> Compared | None:
     """The model and others, on what it is judged by as a whole; none without another."""
-    wanted = [name for name in datasets if name != EXPLOITS]  # there the better response exploits
+    wanted = [name for name in datasets if not surfaced(name)]  # there the better one exploits
     others = list(against)
     if not others:
         known = {name: side_of(name, False) for name in EMBEDDED if name != side.given}
@@ -250,20 +255,43 @@ def _named(found: Compared | None, name: str) -> tuple[pd.DataFrame, pd.DataFram
 
 
 def executed(results: str | Path, model: str) -> Audited:
-    """What is known of a model from its executed pages.
+    """What is known of a model from its executed pages, and from the one that compares models.
 
     Raises
     ------
     AuditError
         When there are none.
     """
+    return _executed(results, model, *_compared(results))
+
+
+def all_executed(results: str | Path) -> list[Audited]:
+    """Of every model with executed validity pages."""
+    beside = _compared(results)
+    return [_executed(results, model, *beside) for model in summary.models(results)]
+
+
+def _executed(
+    results: str | Path, model: str, scores: pd.DataFrame, differences: pd.DataFrame
+) -> Audited:
     left = summary.tables(results, model)
-    sources = [source for dataset in left.datasets if (source := _recorded(left.datasets[dataset]))]
-    names = summary.models(results)
-    others = [left, *(summary.tables(results, name) for name in names if name != model)]
-    scores = summary.scores(others) if len(others) > 1 else pd.DataFrame()
-    differences = summary.compare(others) if len(others) > 1 else pd.DataFrame()
+    places = map(left.datasets.get, left.datasets)
+    sources = [source for place in places if (source := _recorded(place))]
+    if len(differences):
+        own = differences[["model", "other"]].eq(model).any(axis=1)
+        differences = differences[own].reset_index(drop=True)
     return Audited(left, _checked(left), sources, scores, differences)
+
+
+def _compared(results: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables of the page that compares models; empty where it has nothing to compare."""
+    places = [
+        paths.found(results) / f"compare_{name}.parquet" for name in ("scores", "differences")
+    ]
+    if not all(place.is_file() for place in places):
+        return pd.DataFrame(), pd.DataFrame()
+    scores, differences = map(pd.read_parquet, places)
+    return scores, differences
 
 
 def _recorded(folder: Path) -> dict[str, Any] | None:
@@ -284,8 +312,3 @@ def _checked(left: Tables) -> Checked | None:
         return None
     rows = [Row(**row) for row in table[checks.COLUMNS].astype(str).to_dict("records")]
     return Checked(left.model, "", 0, False, {}, {}, "", rows)
-
-
-def all_executed(results: str | Path) -> list[Audited]:
-    """Of every model with executed validity pages."""
-    return [executed(results, model) for model in summary.models(results)]

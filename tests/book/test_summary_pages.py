@@ -195,3 +195,16 @@ def test_a_phone_needs_no_sideways_scroll(visit, book, mode):
     cell = tab.eval_on_selector(".touch_heads_marks path", "e => e.getBBox().width")
     assert max(widths) < cell
     assert said == []
+
+
+def test_changes_are_told_since_the_audit_that_is_committed(tmp_path, results):
+    given = {"results": str(results), "tables": str(tmp_path / "out")}
+    given |= {"audit": str(tmp_path / "none.json")}
+    page = nbformat.read(pages.run_page("changes", tmp_path / "page.ipynb", given), 4)
+    assert "No audit is committed yet" in nbformat.writes(page)
+    kept = tmp_path / "audit.json"
+    kept.write_bytes((tmp_path / "out" / "audit.json").read_bytes())
+    given |= {"audit": str(kept), "tables": str(tmp_path / "again")}
+    page = nbformat.read(pages.run_page("changes", tmp_path / "again.ipynb", given), 4)
+    assert "Nothing changed: the two audits have the same verdicts" in nbformat.writes(page)
+    assert (tmp_path / "again" / "audit.json").read_bytes() == kept.read_bytes()
