@@ -356,11 +356,14 @@ def _train_sarm(options) -> None:
 
 def _release(options) -> None:
     from lib import paths
+    from lib.audits import book
     from lib.book import citing, releases
 
     version = str(citing.citation()["version"])
     folder = paths.BOOK / "releases"
     print(f"Kept: {releases.keep(paths.RESULTS, folder, version, options.again)}")
+    if audit := book.commit(paths.RESULTS, paths.BOOK):
+        print(f"Kept: {audit}")
 
 
 def _calibrate(options) -> None:
@@ -719,7 +722,8 @@ COMMANDS = {
         },
     ),
     "release": (
-        "keep this book's headline figures under its version, to compare later ones with",
+        "keep this book's headline figures under its version, and its audit.json, to compare later "
+        "ones with",
         _release,
         {"--again": "also where that version is kept already"},
     ),

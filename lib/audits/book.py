@@ -40,6 +40,16 @@ def keep(content: Mapping[str, Any] | None, tables: str) -> None:
     document.save(target, content)
 
 
+def commit(results: str | Path, folder: str | Path) -> Path | None:
+    """Put a build's where it is committed; nothing where the build left none."""
+    made = Path(results) / FILE
+    if not made.is_file():
+        return None
+    target = Path(folder) / FILE
+    document.save(target, document.load(made))
+    return target
+
+
 def since(kept: str | Path, content: Mapping[str, Any] | None) -> Changes | str:
     """What changed since the committed audit; or why that can't be told."""
     path = paths.found(kept)

@@ -76,6 +76,13 @@ def test_what_cannot_be_compared_is_said_and_no_error(results, tmp_path):
     assert book.NO_PAGES in book.link(None).markup
 
 
+def test_a_release_keeps_the_audit_of_the_build(results, tmp_path):
+    assert book.commit(results, tmp_path) is None
+    book.keep(book.now(results), str(results))
+    made = book.commit(results, tmp_path)
+    assert made.read_bytes() == (results / book.FILE).read_bytes()
+
+
 def test_executed_pages_make_the_report_of_a_model(results, tmp_path):
     made = {"out": str(tmp_path / "report.html"), "results": str(results)}
     target, beside = command.report("a", [], **made)
