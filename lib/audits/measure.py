@@ -21,6 +21,7 @@ from lib.analyses.labels import stats as names
 from lib.analyses.model import stats as cards
 from lib.check import lines as checks
 from lib.check.lines import Checked, Row
+from lib.data.asks import whole
 from lib.errors import AuditError, ParameterError
 from lib.extraction import load_run
 from lib.models.files import EMBEDDED
@@ -227,7 +228,7 @@ def _beside(
     loading: Mapping[str, Any],
 ) -> Compared | None:
     """The model and others, on what it is judged by as a whole; none without another."""
-    wanted = [name for name in datasets if not surfaced(name)]  # there the better one exploits
+    wanted = [name for name in datasets if whole(name)]  # as the page that compares models does
     others = list(against)
     if not others:
         known = {name: side_of(name, False) for name in EMBEDDED if name != side.given}
