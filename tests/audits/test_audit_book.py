@@ -6,8 +6,10 @@ import shutil
 
 import pytest
 
-from lib import records
+from lib import paths, records
 from lib.audits import book, command, document, measure, words
+from lib.data import load_items
+from lib.models import EMBEDDED
 from lib.summary.compare.stats import compare, scores
 from lib.summary.tables import everything
 
@@ -88,3 +90,14 @@ def test_executed_pages_make_the_report_of_a_model(results, tmp_path):
     target, beside = command.report("a", [], **made)
     assert document.load(beside)["models"] == [book.now(results)["models"][0]]
     assert "Beside other models" in target.read_text()
+
+
+def test_the_committed_audit_holds_no_text_and_is_small():
+    path = paths.BOOK / book.FILE
+    assert path.stat().st_size < 2e6
+    found = document.load(path)
+    assert {model["name"] for model in found["models"]} == set(EMBEDDED)
+    assert all(model["check"] == "right" for model in found["models"])
+    texts = load_items("stimuli/exploits").responses["text"]
+    content = path.read_text()
+    assert not any(text in content for text in texts)
