@@ -96,7 +96,7 @@ def test_the_committed_audit_holds_no_text_and_is_small():
     path = paths.BOOK / book.FILE
     assert path.stat().st_size < 2e6
     found = document.load(path)
-    assert {model["name"] for model in found["models"]} == set(EMBEDDED)
+    assert {model["name"] for model in found["models"]} <= set(EMBEDDED)
     assert all(model["check"] == "right" for model in found["models"])
     texts = load_items("stimuli/exploits").responses["text"]
     content = path.read_text()
