@@ -78,6 +78,30 @@ class Page:
         return [extract(self.model, load_items(name)) for name in STIMULI]
 
     @cached_property
+    def judged(self) -> pd.DataFrame | None:
+        """Comparisons with whose choice each was, where the items of the page's one run are at
+        hand and say so.
+        """
+        if self.parameters.get("runs") and not self.parameters.get("run"):
+            return None
+        items = self.items
+        named = not isinstance(items, str) and "user" in items.comparisons
+        return items.comparisons if named else None
+
+    @cached_property
+    def controlled(self) -> xr.Dataset | None:
+        """The run of controlled stimuli: in the folder that ``named`` names, among the page's
+        runs, or extracted as the page's own run is; ``None`` where there is none.
+        """
+        given = self.parameters
+        if given.get("named"):
+            return self._matching(given["named"], ("model",))
+        own = [run for run in self.runs if run.attrs["dataset"] == STIMULI[0]]
+        if own or given.get("run") or given.get("runs"):
+            return own[0] if own else None
+        return extract(self.model, load_items(STIMULI[0]))
+
+    @cached_property
     def effects(self) -> xr.Dataset:
         """Effects (``lib.effects``): from the folder that ``effects`` names, or computed now, with
         as many comparisons patched as the page declares.

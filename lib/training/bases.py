@@ -10,6 +10,7 @@ x = h_chosen − h_rejected, and is chosen with probability σ(x·V π_u).
 ``weigh``     weights alone, of users that V never saw
 ``heads``     a head a user, alone: what bases have to beat
 ``angles``    principal angles between two sets of bases, as rewards of these pairs
+``choose``    the penalty, by held-out users
 ``stability`` do restarts, and halves of the items, give the same bases?
 ``ranks``     loss on held-out items of held-out users, by number of bases
 
@@ -40,6 +41,7 @@ from scipy.special import expit
 from lib.errors import DataError
 
 SPREAD = 3.0
+SPREADS = (0.3, 1.0, 3.0)
 LOGIT = 3.0  # sd of a training user's logits before anything is known
 COMPONENTS = 576
 SAMPLE = 8_192  # rows from which directions are chosen where there are more features than that
@@ -278,7 +280,7 @@ def fit(
     pairs
         From ``grouped``.
     bases
-        How many; with one it is the head that all users share.
+        How many; with one it is a head that all users share, anchored like any other basis.
     spread
         See the module's notes.
     starts
@@ -305,18 +307,10 @@ def fit(
     check_count(pairs, bases)
     ridge = _ridge(pairs, spread)
     anchor = _shared(pairs, ridge)
-    if bases == 1:
-        return Bases(
-            anchor[:, None],
-            np.ones((pairs.users, 1)),
-            np.zeros(1),
-            np.eye(1),
-            _loss(pairs.z @ anchor) / len(pairs),
-        )
     problem = _Problem(pairs, anchor, bases, ridge)
     generator = np.random.default_rng(seed)
     best = None
-    for number in range(starts):
+    for number in range(starts if bases > 1 else 1):
         logits = _start(problem, generator, number > 0 or random)
         found = problem.solve(logits, steps)
         if best is None or found[2] < best[2]:
@@ -626,18 +620,31 @@ def matched(
 # ---- What the data support ----
 
 
-def halves(pairs: Pairs, generator: np.random.Generator) -> np.ndarray:
-    """A mask of about half of each user's pairs, whole items at a time.
+def choose(pairs: Pairs, bases: int = 3, *, seed: int = 0) -> float:
+    """The spread of ``SPREADS`` with the least loss on held-out items of held-out users."""
+    bases = min(bases, pairs.users - pairs.users // 2, len(pairs.variance))
+    if pairs.users < 2:
+        return SPREAD
+    losses = []
+    for spread in SPREADS:
+        held = ranks(pairs, bases, least=bases, spread=spread, folds=2, seed=seed)["loss"]
+        known = held[-1][np.isfinite(held[-1])]
+        losses.append(known.mean() if len(known) else np.inf)
+    return SPREADS[int(np.argmin(losses))]
 
-    An item that several users judged is in the same half for all of them.
+
+def dealt(pairs: Pairs, parts: int, generator: np.random.Generator) -> np.ndarray:
+    """A part of each pair's item, from 0, shape (pairs,): each user has some items in every part.
+
+    An item that several users judged is in the same part for all of them.
     """
     items, place = np.unique(pairs.item, return_inverse=True)
     first = np.full(len(items), -1)
     first[place[::-1]] = pairs.user[::-1]  # the first user of each item
     order = np.lexsort([generator.random(len(items)), first])
-    rank = np.empty(len(items), int)
-    rank[order] = np.arange(len(items))
-    return ((rank + generator.integers(2)) % 2 == 0)[place]
+    part = np.empty(len(items), int)
+    part[order] = (np.arange(len(items)) + generator.integers(parts)) % parts
+    return part[place]
 
 
 @dataclass(frozen=True)
@@ -674,17 +681,20 @@ def stability(
     splits: int = 3,
     seed: int = 0,
 ) -> Stability:
-    """Fit again, begun at random, and on halves of the items, begun at random.
+    """Fit again, begun at random, and on halves of the items.
 
-    Restarts on the same pairs say whether the fit found the least loss; only halves say whether
-    other pairs would have given the same bases.
+    Restarts on the same pairs say whether the fit found the least loss, and whether other corners
+    would do as well; only halves say whether other pairs would have given the same bases. A
+    penalty bends both halves alike, towards directions in which pairs vary much, and they agree
+    for it: so what is fitted to be told needs a spread that is no less than margins have.
     """
     generator = np.random.default_rng(seed)
     count, second = found.count, pairs.variance
 
-    def again(part: Pairs, starts: int) -> np.ndarray:
+    def again(part: Pairs, restart: bool) -> np.ndarray:
         begin = int(generator.integers(2**31))
-        other = fit(part, count, spread=spread, starts=starts, random=True, seed=begin)
+        starts = STARTS if restart else 1
+        other = fit(part, count, spread=spread, starts=starts, random=restart, seed=begin)
         return other.coefficients[:, matched(found.coefficients, other.coefficients, second)[0]]
 
     def basis(one, other):
@@ -692,16 +702,16 @@ def stability(
 
     restart, restart_basis, half, half_basis = [], [], [], []
     for _ in range(restarts):
-        other = again(pairs, STARTS)
+        other = again(pairs, True)
         restart.append(angles(found.coefficients, other, second)[-1])
         restart_basis.append(basis(found.coefficients, other))
     for _ in range(splits):
-        mask = halves(pairs, generator)
+        mask = dealt(pairs, 2, generator) == 0
         if not mask.any() or mask.all():
             half.append(90.0)
             half_basis.append(np.full(count, 90.0))
             continue
-        one, other = (again(pairs.only(side), 2) for side in (mask, ~mask))
+        one, other = (again(pairs.only(side), False) for side in (mask, ~mask))
         half.append(angles(one, other, second)[-1])
         half_basis.append(basis(one, other))
     half, half_basis = np.asarray(half), np.asarray(half_basis)
@@ -733,6 +743,7 @@ def ranks(
     pairs: Pairs,
     most: int = 6,
     *,
+    least: int = 1,
     spread: float = SPREAD,
     folds: int = 4,
     starts: int = 1,
@@ -744,8 +755,9 @@ def ranks(
     ----------
     pairs
         From ``grouped``.
-    most
-        Bases are tried from one to so many, or to as many as the users of a fold allow.
+    least, most
+        Bases are tried from one to so many, or to as many as the users of a fold allow; losses
+        of fewer than ``least`` are NaN.
     folds
         Users and items are each dealt to so many, or to as many as there are users.
 
@@ -755,41 +767,62 @@ def ranks(
         ``loss`` and ``right``: of each number of bases and user, shape (numbers, users), the mean
         loss and the share of right choices on the items of his fold, with weights from his other
         items and bases from other users' other items; NaN for a user with nothing there.
-        ``seen``: the mean loss on the same items of the users that bases were fitted on.
+        ``seen``: the mean loss on the same items of the users that bases were fitted on. The
+        margins of a number of bases are scaled by one factor, the best, before losses are taken.
     """
     generator = np.random.default_rng(seed)
     folds = min(folds, pairs.users)
     of_user = generator.permutation(pairs.users) % folds
-    items, place = np.unique(pairs.item, return_inverse=True)
-    # Items are dealt within users, so that each has some in every fold.
-    first = np.full(len(items), -1)
-    first[place[::-1]] = pairs.user[::-1]
-    order = np.lexsort([generator.random(len(items)), first])
-    dealt = np.empty(len(items), int)
-    dealt[order] = np.arange(len(items)) % folds
-    of_item = dealt[place]
+    of_item = dealt(pairs, folds, generator)
     most = min(most, len(pairs.variance), pairs.users - int(np.ceil(pairs.users / folds)))
     shape = (max(most, 1), pairs.users)
-    loss, correct = np.full(shape, np.nan), np.full(shape, np.nan)
-    seen = np.full((shape[0], folds, pairs.users), np.nan)
+    new = [np.full(len(pairs), np.nan) for _ in range(shape[0])]
+    seen = [np.full((folds, len(pairs)), np.nan) for _ in range(shape[0])]
     for fold in range(folds if pairs.users > 1 else 0):
-        mine, others = np.flatnonzero(of_user == fold), np.flatnonzero(of_user != fold)
-        own, rest = pairs.of(mine), pairs.of(others)
-        tested = np.isin(pairs.user, mine)
-        known = own.only(of_item[tested] != fold)
-        judged = own.only(of_item[tested] == fold)
-        other_items = of_item[np.isin(pairs.user, others)]
-        trained, unseen = rest.only(other_items != fold), rest.only(other_items == fold)
-        for number in range(1, shape[0] + 1):
+        mine = of_user == fold
+        out, test = mine[pairs.user], of_item == fold
+        others = np.flatnonzero(~mine)
+        trained = pairs.only(~out & ~test).of(others)
+        known = pairs.only(out & ~test).of(np.flatnonzero(mine))
+        for number in range(min(least, shape[0]), shape[0] + 1):
             found = fit(trained, number, spread=spread, starts=starts, seed=seed)
             weight = weigh(found.coefficients, known, found.mean, found.precision)
-            loss[number - 1, mine], correct[number - 1, mine] = judge(
-                found.coefficients, weight, judged
-            )
-            seen[number - 1, fold, others] = judge(found.coefficients, found.weights, unseen)[0]
-    count = np.isfinite(seen).sum(axis=1)
-    total = np.where(count, np.nansum(seen, axis=1) / np.maximum(count, 1), np.nan)
-    return {"loss": loss, "right": correct, "seen": total}
+            whole = np.zeros((pairs.users, number))
+            whole[mine], whole[others] = weight, found.weights
+            rows = np.flatnonzero(test)
+            along = np.asarray(pairs.z[rows] @ found.coefficients.astype(pairs.z.dtype), float)
+            margin = np.einsum("ij,ij->i", along, whole[pairs.user[rows]])
+            own = out[rows]
+            new[number - 1][rows[own]] = margin[own]
+            seen[number - 1][fold, rows[~own]] = margin[~own]
+    loss, correct, fitted = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
+    for number in range(min(least, shape[0]) - 1, shape[0]):
+        loss[number], correct[number] = _scaled(new[number], pairs.user, pairs.users)
+        user = np.tile(pairs.user, folds)
+        fitted[number] = _scaled(seen[number].ravel(), user, pairs.users)[0]
+    return {"loss": loss, "right": correct, "seen": fitted}
+
+
+def _scaled(margin: np.ndarray, user: np.ndarray, users: int) -> tuple[np.ndarray, np.ndarray]:
+    """``by_user`` of margins that aren't NaN, times the one factor that serves them best.
+
+    What a penalty takes from a margin a basis more gives back, to users all alike as well: so
+    numbers of bases must not be compared by the size of their margins.
+    """
+    known = np.isfinite(margin)
+    margin, user = margin[known], user[known]
+    loss, right = np.full(users, np.nan), np.full(users, np.nan)
+    if not len(margin):
+        return loss, right
+    best = optimize.minimize_scalar(lambda log: _loss(np.exp(log) * margin), bounds=(-7, 4))
+    counts = np.bincount(user, minlength=users)
+    there = counts > 0
+    for out, values in (
+        (loss, np.logaddexp(0, -np.exp(best.x) * margin)),
+        (right, (np.sign(margin) + 1) / 2),
+    ):
+        out[there] = np.bincount(user, values, users)[there] / counts[there]
+    return loss, right
 
 
 def judge(

@@ -16,6 +16,10 @@ from lib import stats
 from lib.analyses.attribution import stats as parts
 from lib.analyses.attribution import words as attribution
 from lib.analyses.attribution.worlds import parts_world
+from lib.analyses.bases import few
+from lib.analyses.bases import stats as latent
+from lib.analyses.bases import words as bases
+from lib.analyses.bases.worlds import planted_people
 from lib.analyses.cascade import stats as cascading
 from lib.analyses.cascade import words as cascade
 from lib.analyses.cascade.worlds import factor_world
@@ -93,6 +97,18 @@ def of_exploits() -> list:
     ]
     nothing = surfaces.exploits(make_run(np.zeros((8, 1))))
     return [*told, [exploits.answer(nothing)], exploits.glued(surfaces.exploits(run))]
+
+
+def of_bases() -> list:
+    told = []
+    for world in ({"seed": 5}, {"rewards": 1, "users": 12}, {"users": 6, "pairs": 12}):
+        given, stimuli, *_ = planted_people(**world)
+        study = latent.study(given, stimuli, most=4)
+        methods, count = (few.BASES, few.ONE, few.ALONE), max(2, study.count)
+        table = few.few_shot(given, study.pairs, count, trials=1, methods=methods)
+        told.append(bases.takeaways([study], table.assign(people=given.kind)))
+    nothing = latent.study(latent.people([]))
+    return [*told, [bases.answer(nothing)], bases.glued([study])]
 
 
 def of_disentanglement() -> list:
@@ -236,6 +252,7 @@ PAGES = {
     "cascade": of_cascade,
     "selection": of_selection,
     "exploits": of_exploits,
+    "bases": of_bases,
     "disentanglement": of_disentanglement,
     "gating": of_gating,
     "geometry": of_geometry,

@@ -21,6 +21,8 @@ from safetensors import safe_open
 
 from lib import __main__ as shell
 from lib import paths
+from lib.analyses.bases import naming
+from lib.analyses.bases import stats as latent
 from lib.analyses.cascade import stats as cascade
 from lib.analyses.concepts import conflict
 from lib.analyses.disentanglement import stats
@@ -35,7 +37,8 @@ from lib.check import invariance
 from lib.data import SETS, helpsteer2
 from lib.planted import checks
 from lib.stats import proportions, winrates
-from lib.training import gate
+from lib.training import bases as users
+from lib.training import gate, lore
 
 PAGES = {
     path.relative_to(paths.BOOK).as_posix(): path.read_text(encoding="utf-8")
@@ -244,6 +247,9 @@ def test_conventions_are_those_of_the_code():
     assert cascade.WEIGHTS[1] + cascade.WEIGHTS[2] == cascade.LEAST_RISK
     assert told("Cascade", cascade.SPEARMAN, winrates.POWER)
     assert told("Exploits", exploits.LEAST)
+    assert told("Latent bases", latent.BOUND, latent.CLAIMED, latent.SETTLED, naming.PURE)
+    assert told("Latent bases", naming.ALIKE, users.SPREAD, lore.STEPS, lore.SCALE)
+    assert users.LOGIT**2 * 2 == 18 and (lore.RATE, lore.NEW_RATE) == (1 / 2, 1 / 2 / 5)
     targets = (checks.LEVEL, checks.FALSE, checks.POWER, *checks.COVERAGE)
     assert told("Calibration", *targets)
 

@@ -1,0 +1,104 @@
+"""Latent bases: accuracy for new users as lines over their number of pairs."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from lib.analyses.bases.few import ALONE, AUDITED, BASES, COLUMNS, METHODS, ONE, PRINCIPAL
+from lib.charts import theme
+from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+
+INKS = ("better", "text", "baseline", "baseline", "worse", "muted")
+DASHES = ([1, 0], [1, 0], [6, 3], [2, 2], [1, 0], [4, 4])
+SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
+HEIGHT = 280
+NOTHING = "No users were new to anything: there is nothing to draw."
+
+
+def few_shot(table: pd.DataFrame) -> Chart:
+    """Accuracy by number of pairs, a line a method; a menu chooses the people.
+
+    ``table`` is ``stats.new_users``.
+    """
+    if table.empty:
+        return nothing(NOTHING, table, "bases-few-shot")
+    require(table, ["people", *COLUMNS], "new users")
+    groups = list(dict.fromkeys(table["people"]))
+    drawn = table[["people", *COLUMNS[:6]]].round(4)
+    return Chart(
+        frame(
+            alt.layer(*_layers(drawn)),
+            menu("people", "People", [plain(group) for group in groups]),
+            height=HEIGHT,
+        ),
+        alternative=_in_words(table[table["people"] == groups[0]], groups),
+        data=table,
+        name="bases-few-shot",
+        caption="Share of a new user's held-out pairs that are ranked as the user chose, by how "
+        "many other pairs were given, mean over users; the band is the 95% interval of latent "
+        "bases over users. The other methods' intervals are in the table.",
+        height=HEIGHT + 130,
+    )
+
+
+def _layers(drawn: pd.DataFrame) -> list[alt.Chart]:
+    ticks = sorted({int(k) for k in drawn["pairs"]})
+    x = alt.X(
+        "pairs:Q",
+        axis=alt.Axis(title="pairs of the new user", format="d", grid=False, values=ticks),
+        scale=alt.Scale(type="log", base=2, domain=[ticks[0], max(ticks[-1], 2 * ticks[0])]),
+    )
+    y = alt.Y(
+        "accuracy:Q",
+        scale=alt.Scale(zero=False, nice=True),
+        axis=alt.Axis(title="ranked as the user chose", tickCount=6, grid=False),
+    )
+    domain = list(METHODS)
+    legend = alt.Legend(title=None, orient="bottom", direction="horizontal", columns=2)
+    colour = alt.Scale(domain=domain, range=[theme.ink(role) for role in INKS])
+    dash = alt.Scale(domain=domain, range=list(DASHES))
+    shape = alt.Scale(domain=domain, range=list(SHAPES))
+    base = alt.Chart(inline(drawn)).transform_filter("datum.people === people")
+    stroke = alt.Stroke("method:N", scale=colour, legend=legend)
+    return [
+        base.transform_filter(f"datum.method === '{BASES}'")
+        .mark_area(opacity=0.18, fill=theme.ink("better"))
+        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_line(strokeWidth=2).encode(
+            x=x,
+            y=y,
+            stroke=stroke,
+            strokeDash=alt.StrokeDash("method:N", scale=dash, legend=legend),
+        ),
+        base.mark_point(size=44, strokeWidth=2, opacity=1, fill=theme.ink("background"))
+        .encode(
+            x=x,
+            y=y,
+            stroke=stroke,
+            shape=alt.Shape("method:N", scale=shape, legend=legend),
+            tooltip=tips(
+                {
+                    "method": "",
+                    "pairs:Q": "pairs",
+                    "users:Q": "users",
+                    "accuracy": ("accuracy", ".3f"),
+                    "low": ("from", ".3f"),
+                    "high": ("to", ".3f"),
+                }
+            ),
+        )
+        .properties(name="points"),
+    ]
+
+
+def _in_words(rows: pd.DataFrame, groups: list[str]) -> str:
+    told = []
+    for method in (BASES, ONE, ALONE, PRINCIPAL, AUDITED):
+        own = rows[rows["method"] == method]
+        if len(own):
+            ends = own.iloc[sorted({0, len(own) - 1})]
+            said = ", ".join(f"{row.accuracy:.3f} from {row.pairs}" for row in ends.itertuples())
+            told.append(f"{method}: {said}")
+    others = f" A menu chooses among {len(groups)} kinds of people." if len(groups) > 1 else ""
+    return f"Accuracy for new {plain(groups[0])} by number of pairs. {'; '.join(told)}.{others}"
