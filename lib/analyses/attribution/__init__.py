@@ -6,6 +6,7 @@ Of the effects of a model on a dataset (``lib.effects``).
 ``charts``       ``parts``
 ``words``        takeaways
 ``examples``     two texts of our own, their tokens marked by what is read from them
+``rounding``     ``measured``: what bfloat16 takes
 ``worlds``       ``parts_world``
 ``calibration``  components claimed where none is, and where one is
 """
