@@ -174,3 +174,36 @@ def test_no_text_is_in_a_kept_run(file, tmp_path, write_tiny):
     assert found.attrs["about"]["manipulated"].startswith("one response of each item, by length")
     assert set(comparisons(found)["subset"]) == set(items.comparisons["subset"])
     assert np.isfinite(found["score"].values).all()
+
+
+# ---- What is said of planted rewards ----
+
+
+@pytest.mark.parametrize(
+    ("reward", "paid"),
+    [
+        (measures.formatting, {"formatting"}),
+        (measures.is_refusal, {"refusal"}),
+        (lambda text: 0.0, set()),
+    ],
+    ids=["markdown", "refusal", "none"],
+)
+def test_a_planted_reward_is_named_on_manipulated_responses(reward, paid):
+    from lib.analyses.exploits import stats
+    from lib.planted.worlds import make_run
+
+    items = load_items("stimuli/holistic#all")
+    table, texts = items.comparisons, items.responses["text"]
+    generator = np.random.default_rng(0)
+    noise = generator.standard_normal(len(texts)) * 0.3
+    score = np.asarray([2.0 * reward(text) for text in texts]) + noise
+    pairs = table[["better", "worse"]].to_numpy().ravel()
+    run = make_run(
+        score[pairs][:, None],
+        prompt=items.item_of_response[table["better"]],
+        subset=table["subset"].tolist(),
+        criterion=table["criterion"].tolist(),
+    )
+    judged = stats.judged(run).set_index("axis")["verdict"]
+    assert set(judged.index[judged == stats.PAYS]) == paid
+    assert stats.PENALISES not in set(judged)
