@@ -32,6 +32,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TIME = re.compile(rb"(<th>Run time</th><td><code>)[\d.]+ s")
+WORDS = ("apples", "pears")  # contents of the book, built in this order
 READ = ("index.html", "book/index.html", "book/results/one.html", "book/results/two.html")
 ENDED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
 # How builds end: signal, is SIGINT ignored as by nohup and &, in a terminal?
@@ -61,16 +62,15 @@ def steady():
 
 
 def write(small, word: str) -> None:
-    """Two pages whose every part says the word."""
-    for name in ("one", "two"):
-        small.notebook(
-            name,
-            "import pandas as pd\nfrom lib import report\n"
-            f"page = report.begin({name!r}, globals())",
-            f"print('{word} ' * 3)",
-            f"page.save(pd.DataFrame({{'x': ['{word}']}}), {name!r})",
-            "page.provenance()",
-        )
+    """Two pages whose every part says the word; one leaves a table, too."""
+    small.notebook(
+        "one",
+        "import pandas as pd\nfrom lib import report\npage = report.begin('one', globals())",
+        f"print('{word} ' * 3)",
+        f"page.save(pd.DataFrame({{'x': ['{word}']}}), 'one')",
+        "page.provenance()",
+    )
+    small.notebook("two", f"print('{word} ' * 3)")
     (small.root / "book" / "index.md").write_text(f"# Small\n\nA book of {word}.\n")
 
 
@@ -191,7 +191,7 @@ def run(
             signal.signal(number, handler)
     site = small.root / "book" / "_build" / "html"
     sites, took = {}, 0.0
-    for word in ("apples", "pears"):
+    for word in WORDS:
         write(small, word)
         began = time.monotonic()
         small.built()
@@ -201,7 +201,7 @@ def run(
     found: Counter = Counter()
     with reading(site) as told:
         for number in range(kills):
-            before, word = ("pears", "apples") if number % 2 == 0 else ("apples", "pears")
+            before, word = WORDS[::-1] if number % 2 == 0 else WORDS
             sign, ignored, terminal = ways[number % len(ways)]
             write(small, word)
             # Each tenth of a build once in ten kills.
@@ -250,7 +250,7 @@ def main() -> int:
     given = parser.parse_args()
     module = steady()
     with tempfile.TemporaryDirectory() as folder:
-        small = module.make(Path(folder) / "book")
+        small = module.checkout(Path(folder) / "book")
         print(dict(run(small, given.kills, given.seed, lambda line: print(line, flush=True))))
     return 0
 

@@ -21,7 +21,10 @@ def kills():
 
 @pytest.fixture(scope="module")
 def small(kills, tmp_path_factory):
-    return kills.steady().make(tmp_path_factory.mktemp("killed") / "book")
+    made = kills.steady().checkout(tmp_path_factory.mktemp("killed") / "book")
+    kills.write(made, kills.WORDS[0])
+    made.built()
+    return made
 
 
 def test_kills_of_every_way_leave_a_whole_site_and_the_next_build_is_right(kills, small):
