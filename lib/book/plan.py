@@ -40,7 +40,8 @@ dataset declares ``patched``.
 A notebook that declares ``results`` reads what other pages wrote, and is executed after
 them: after the pages of its model when it declares ``model``, after those of all models
 otherwise, always without those that declare ``results`` themselves. The pages of ``CLOSING``
-come after every other. One that declares ``measurements`` reads the files of ``MEASUREMENTS``.
+come after every other. One that declares ``measurements`` reads the files of ``MEASUREMENTS``,
+one that declares ``study`` those of ``STUDY``.
 
 ``audit.local.yml`` has the same form and isn't committed. What it says is added: a model of
 its own, or to a model of ``audit.yml`` more datasets and pages. Where both name a dataset or
@@ -73,6 +74,7 @@ RESULTS = "book/results"
 EXTRACTED = ".cache/runs"
 EXPLAINED = ".cache/effects"
 MEASUREMENTS = "bench/results"
+STUDY = "book/tension"
 LAST = "status"  # the notebook that shows all other pages
 CLOSING = ("changes", LAST)  # those that read what every page before them left
 CHECK = "check"  # that which every other page of a model heeds
@@ -139,10 +141,11 @@ class PagePlan:
 
     @property
     def measurements(self) -> list[str]:
-        """Files of measurements that it reads."""
-        if "measurements" not in pages.declared(self.notebook):
-            return []
-        return sorted(map(from_root, (paths.ROOT / MEASUREMENTS).glob("*.json")))
+        """Files of measurements, or of a study, that it reads."""
+        declared = pages.declared(self.notebook)
+        folders = {"measurements": f"{MEASUREMENTS}/*.json", "study": f"{STUDY}/*.*"}
+        wanted = [pattern for name, pattern in folders.items() if name in declared]
+        return sorted(from_root(path) for each in wanted for path in paths.ROOT.glob(each))
 
     @property
     def weights(self) -> list[str]:
@@ -180,7 +183,7 @@ class PagePlan:
         """For papermill: those of these values that the notebook declares, by public names."""
         given: dict[str, Any] = {"tables": self.folder, "results": RESULTS}
         models = [paths.public(model) for model in self.models]
-        given |= {"models": models, "measurements": MEASUREMENTS, **self.machine}
+        given |= {"models": models, "measurements": MEASUREMENTS, "study": STUDY, **self.machine}
         if self.model:
             given["model"] = self.model
         if self.check:

@@ -22,7 +22,7 @@ from lib.book.plan import CLOSING, PagePlan, Plan, read
 # Chapters under book/, without suffix; a pattern stands for its files in order of name.
 FRONT = ("findings/*",)
 METHODS = ("methods", "stimuli", "glossary", "reproduce", "how-to/*")
-ACROSS = ("compare", "published", "calibration", "speed")  # their order; others follow
+ACROSS = ("compare", "published", "tension", "calibration", "speed")  # their order; others follow
 OVERVIEWS = ("model", "data")  # pages that stand for their model or dataset
 HEADER = "# Written by `python -m lib toc` from audit.yml; don't edit.\n"
 

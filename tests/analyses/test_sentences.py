@@ -56,6 +56,9 @@ from lib.analyses.selection.worlds import candidate_world
 from lib.analyses.separability import stats as probing
 from lib.analyses.separability import words as separability
 from lib.analyses.separability.worlds import separability_world
+from lib.analyses.tension import stats as silencing
+from lib.analyses.tension import words as tension
+from lib.analyses.tension.worlds import network
 from lib.analyses.validity import words as validity
 from lib.planted.worlds import make_run, validity_world
 
@@ -246,6 +249,16 @@ def of_attribution() -> list:
     ]
 
 
+def of_tension() -> list:
+    found = []
+    for study in (network(20, seed=1), network(0, seed=1)):
+        names = ("accuracy", "silenced", "overlaps", "lengths", "helps", "against")
+        tables = {name: getattr(silencing, name)(study) for name in names}
+        found.append(tension.takeaways(**tables))
+        tables = [tables[name] for name in ("silenced", "overlaps", "helps", "against")]
+    return [*found, tension.glued(*tables)]
+
+
 PAGES = {
     "model": of_model,
     "validity": of_validity,
@@ -262,6 +275,7 @@ PAGES = {
     "lens": of_lens,
     "attribution": of_attribution,
     "concepts": of_concepts,
+    "tension": of_tension,
 }
 
 

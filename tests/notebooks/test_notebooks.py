@@ -21,7 +21,7 @@ def test_it_declares_its_parameters_with_meanings(name):
     # A page reads a run, runs, the tables of other pages or measurements; calibration makes its
     # own worlds.
     reads = [{"model", "dataset", "run"}, {"model", "runs"}, {"results"}, {"measurements"}]
-    reads += [{"draws"}, {"model", "check"}, {"model", "dataset", "effects"}]
+    reads += [{"draws"}, {"model", "check"}, {"model", "dataset", "effects"}, {"study"}]
     assert any(names <= set(declared) for names in reads)
     assert all(parameter.meaning for parameter in declared.values())
 

@@ -1,0 +1,293 @@
+"""What the tension page says, written from its tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lib import words
+from lib.analyses.tension.stats import (
+    ALIKE_IN_STYLE,
+    HIGHER,
+    LOWER,
+    PAIRS,
+    VERDICTS,
+)
+from lib.training.tension.kept import (
+    BASE,
+    CHANGED,
+    GRADIENT,
+    HARMLESS,
+    HELPFUL,
+    HELPS,
+    MIXED,
+    OBJECTIVES,
+    OWN,
+    RAISED,
+    SHARED,
+    SOURCES,
+)
+
+NOTHING = "No model of this study is there yet."
+SHOWN = 6  # figures that lie outside, named
+
+
+def takeaways(
+    accuracy: pd.DataFrame,
+    silenced: pd.DataFrame,
+    overlaps: pd.DataFrame,
+    lengths: pd.DataFrame,
+    helps: pd.DataFrame,
+    against: pd.DataFrame,
+) -> list[str]:
+    """The two questions, what silencing shows, what helps, and how ours lie to other figures."""
+    if accuracy.empty:
+        return [NOTHING]
+    return [
+        *base(overlaps, silenced),
+        *_shared(silenced),
+        *helped(helps),
+        *short_or_refusing(accuracy, lengths),
+        *beside_random(silenced),
+        *shares(overlaps),
+        *earlier(against),
+        *published(accuracy),
+    ]
+
+
+def answer(silenced: pd.DataFrame, overlaps: pd.DataFrame) -> str:
+    """In short: are the published neurons the base's own, and do shared ones matter?"""
+    return " ".join([*base(overlaps, silenced), *_shared(silenced)]) or NOTHING
+
+
+def base(overlaps: pd.DataFrame, silenced: pd.DataFrame) -> list[str]:
+    """Are the published top neurons those that were large before any training?"""
+    own = overlaps[(overlaps["kind"] == OWN) & overlaps["pair"].str.endswith("the base's")]
+    twice = overlaps[(overlaps["kind"] == OWN) & overlaps["pair"].str.startswith("two seeds")]
+    if own.empty:
+        return []
+    mean = own["jaccard"].mean()
+    mostly = "are mostly" if mean > 0.5 else "aren't mostly"
+    text = (
+        f"A model's top neurons by published importance {mostly} the base model's own: Jaccard "
+        f"{words.span(own['jaccard'], '.2f')} (by chance {own['by_chance'].iloc[0]:.2f}"
+    )
+    text += f"; two seeds of one objective {twice['jaccard'].iloc[0]:.2f})." if len(twice) else ")."
+    costs = [
+        f"{model} {found[OWN]:+.3f} and {found[BASE]:+.3f}"
+        for model in (HELPFUL, HARMLESS, MIXED)
+        if len(found := _own_side(silenced, model)) and {OWN, BASE} <= set(found.index)
+    ]
+    if costs:
+        text += (
+            " Silencing its own set and silencing the base's change accuracy on its own pairs by: "
+            f"{'; '.join(costs)}."
+        )
+    return [text]
+
+
+def _own_side(silenced: pd.DataFrame, model: str) -> pd.Series:
+    """Change by set on the model's own held-out pairs; of the mixed one on both, the mean."""
+    own = [SOURCES[model]] if model in SOURCES else list(SOURCES.values())
+    rows = silenced[
+        (silenced["model"] == model) & silenced["task"].isin(own) & (silenced["put"] == "zero")
+    ]
+    return rows.groupby("set", sort=False)["change"].mean()
+
+
+def _shared(silenced: pd.DataFrame) -> list[str]:
+    rows = silenced[
+        (silenced["set"] == SHARED) & (silenced["model"] == MIXED) & (silenced["p"].notna())
+    ]
+    if rows.empty:
+        return []
+    told = words.each(
+        rows.assign(told=_told(rows)),
+        "by {change:+.3f} [{low:+.3f}, {high:+.3f}] on {task}, where as many random neurons "
+        "change it by {random:+.3f} ({told})",
+    )
+    return [
+        f"Silencing the {rows['neurons'].iloc[0]:,.0f} neurons that helpful and harmless models "
+        f"share changes the mixed model's accuracy {' and '.join(told)}."
+    ]
+
+
+def _told(rows: pd.DataFrame) -> list[str]:
+    said = {LOWER: "accuracy is lower than with those", HIGHER: "it is higher than with those"}
+    return [said.get(verdict, "the two aren't told apart") for verdict in rows["verdict"]]
+
+
+def beside_random(silenced: pd.DataFrame) -> list[str]:
+    """Each importance beside as many random neurons."""
+    tested = silenced[silenced["p"].notna()]
+    if tested.empty:
+        return ["No random neurons were silenced, so no set can be said to matter more than those."]
+    found = []
+    for name in (OWN, f"{OWN}, by layer", BASE, RAISED, CHANGED, GRADIENT):
+        rows = tested[(tested["set"] == name) & _own_pairs(tested)]
+        if rows.empty:
+            continue
+        label = {f"{OWN}, by layer": "its top neurons, against random ones as many in each layer"}
+        what = label.get(name, f"the {name} set, against random ones")
+        found.append(
+            f"On a model's own pairs, {what}: accuracy is "
+            + words.cases(
+                {
+                    text: rows[rows["verdict"] == verdict]
+                    for verdict, text in (
+                        (LOWER, "lower for"),
+                        (HIGHER, "higher for"),
+                        ("not told apart", "not told apart for"),
+                    )
+                },
+                lambda row: f"{row.model} ({row.more:+.3f} on {row.task})",
+            )
+            + "."
+        )
+    counts = words.tally(tested["verdict"], VERDICTS)
+    found.append(
+        f"Over {words.count(len(tested), 'comparison')} with random neurons, corrected by Holm: "
+        f"{counts}."
+    )
+    return found
+
+
+def _own_pairs(rows: pd.DataFrame) -> pd.Series:
+    own = [row.model == MIXED or SOURCES.get(row.model) == row.task for row in rows.itertuples()]
+    return pd.Series(own, index=rows.index) & rows["task"].isin(SOURCES.values())
+
+
+def short_or_refusing(accuracy: pd.DataFrame, lengths: pd.DataFrame) -> list[str]:
+    """Is the harmless model anything but one that prefers what is short, or refuses?"""
+    found = []
+    rows = lengths[lengths["model"] == HARMLESS].set_index("task")
+    for task in ("llmbar Neighbor", SOURCES[HARMLESS]):
+        if task in rows.index:
+            row = rows.loc[task]
+            found.append(
+                f"On {task} the harmless model ranks {row['accuracy']:.3f} as labelled, the "
+                f"shorter response alone {row['shortest']:.3f} (difference {row['more']:+.3f} "
+                f"[{row['low']:+.3f}, {row['high']:+.3f}]); it prefers the shorter in "
+                f"{row['chooses_shorter']:.2f}, and at equal length its mean margin is "
+                f"{row['at_equal']:+.2f} sd [{row['at_equal_low']:+.2f}, "
+                f"{row['at_equal_high']:+.2f}]."
+            )
+    asked = [f"rm-bench safety-{end}, {ALIKE_IN_STYLE}" for end in ("refuse", "response")]
+    known = accuracy[accuracy["task"].isin(asked)].set_index(["model", "task"])
+    told = [
+        f"{model} {known.loc[(model, asked[0]), 'accuracy']:.2f} and "
+        f"{known.loc[(model, asked[1]), 'accuracy']:.2f}"
+        for model in OBJECTIVES
+        if all((model, task) in known.index for task in asked)
+    ]
+    if told:
+        found.append(
+            "Where a request is to be refused, and where it is to be answered, models rank right: "
+            f"{'; '.join(told)}. A model that only likes refusals wins the first and loses the "
+            "second."
+        )
+    return found
+
+
+def helped(helps: pd.DataFrame) -> list[str]:
+    """Who keeps both abilities?"""
+    mixed = helps[helps["model"] == MIXED]
+    others = helps[helps["model"].isin(HELPS)]
+    if mixed.empty or others.empty:
+        return []
+    row = mixed.iloc[0]
+    told = words.each(
+        others,
+        "{model} {gain:+.3f} [{gain_low:+.3f}, {gain_high:+.3f}] ({helpful:.2f} and "
+        "{harmless:.2f}, {seeds} seeds)",
+    )
+    best = others[others["gain_low"] > 0]
+    end = (
+        f"Shown to keep more: {', '.join(best['model'])}."
+        if len(best)
+        else "None is shown to keep more."
+    )
+    return [
+        f"The mixed model ranks {row['helpful']:.2f} of helpful and {row['harmless']:.2f} of "
+        f"harmless pairs as labelled. Beside it, as the mean gain on both: {'; '.join(told)}. {end}"
+    ]
+
+
+def shares(overlaps: pd.DataFrame) -> list[str]:
+    """Do helpful and harmless models share more than two seeds of one objective do?"""
+    rows = overlaps[overlaps["pair"].isin(PAIRS) & overlaps["null"].notna()]
+    rows = rows[rows["pair"] == next(iter(PAIRS))]
+    return words.each(
+        rows,
+        "By {kind!r} importance helpful and harmless models share {jaccard:.2f} of their top "
+        "neurons (Jaccard); two seeds of one objective share {null:.2f}, two random sets "
+        "{by_chance:.2f}.",
+    )
+
+
+def earlier(against: pd.DataFrame) -> list[str]:
+    """How figures of the earlier run lie to ours."""
+    known = against[against["within"].notna()]
+    if known.empty:
+        return []
+    outside = known[~known["within"].astype(bool)]
+    text = (
+        f"Of {words.count(len(known), 'figure')} of an earlier run {len(known) - len(outside)} lie "
+        "where further seeds of ours are expected"
+    )
+    if outside.empty:
+        return [f"{text}."]
+    named = [
+        f"{row.what} ({row.earlier:.2f}; {row.predicted_low:.2f} to {row.predicted_high:.2f})"
+        for row in outside.itertuples()
+    ]
+    return [f"{text}. Outside: {words.listed(named, SHOWN, '; ')}."]
+
+
+def published(accuracy: pd.DataFrame) -> list[str]:
+    """How published accuracies lie to ours."""
+    known = accuracy[accuracy["published"].notna()]
+    if known.empty:
+        return []
+    apart = known["accuracy"] - known["published"]
+    far = known.loc[apart.abs().idxmax()]
+    side = ((known["accuracy"] > 0.5) == (known["published"] > 0.5)).sum()
+    return [
+        f"Of {words.count(len(known), 'published figure')} "
+        f"{side} lie on the same side of one half as ours; the mean distance is "
+        f"{apart.abs().mean():.3f}, the largest {far['model']} on {far['task']} "
+        f"({far['accuracy']:.2f} here, {far['published']:.2f} published)."
+    ]
+
+
+def glued(
+    silenced: pd.DataFrame, overlaps: pd.DataFrame, helps: pd.DataFrame, against: pd.DataFrame
+) -> dict[str, str]:
+    """Values for other pages."""
+    return {
+        "answer": answer(silenced, overlaps),
+        "shared": " ".join(_shared(silenced)) or NOTHING,
+        "helps": " ".join(helped(helps)) or NOTHING,
+        "earlier": " ".join(earlier(against)) or NOTHING,
+    }
+
+
+def machine(metadata: dict[tuple[int, str], dict[str, str]]) -> list[str]:
+    """The machines, commands and seconds of a study's models."""
+    rows = pd.DataFrame(
+        [
+            {"seed": seed, "model": model, **of}
+            for (seed, model), of in metadata.items()
+            if "seconds" in of
+        ]
+    )
+    if rows.empty:
+        return []
+    said = []
+    for name, own in rows.groupby("machine", sort=False):
+        last = own.assign(seconds=own["seconds"].astype(float)).groupby("command")["seconds"].max()
+        said.append(
+            f"{words.count(len(own), 'model')} on {name}; the last of each command's was done "
+            f"{words.span(last, ',.0f')} s after its process began to train."
+        )
+        said += [f"Command: {command}" for command in last.index]
+    return said
