@@ -101,13 +101,19 @@ def _shared(silenced: pd.DataFrame) -> list[str]:
     if rows.empty:
         return []
     told = words.each(
-        rows.assign(told=_told(rows)),
-        "by {change:+.3f} [{low:+.3f}, {high:+.3f}] on {task}, where as many random neurons "
-        "change it by {random:+.3f} ({told})",
+        rows.assign(told=_told(rows), changes=_estimates(rows, "change", "low", "high")),
+        "by {changes} on {task}, where as many random neurons change it by {random:+.3f} ({told})",
     )
     return [
         f"Silencing the {rows['neurons'].iloc[0]:,.0f} neurons that helpful and harmless models "
         f"share changes the mixed model's accuracy {' and '.join(told)}."
+    ]
+
+
+def _estimates(rows: pd.DataFrame, value: str, low: str, high: str) -> list[str]:
+    """Each row's number with its interval, where it has one."""
+    return [
+        words.estimate(*ends, "+.3f") for ends in rows[[value, low, high]].itertuples(index=False)
     ]
 
 
@@ -163,13 +169,15 @@ def short_or_refusing(accuracy: pd.DataFrame, lengths: pd.DataFrame) -> list[str
     for task in ("llmbar Neighbor", SOURCES[HARMLESS]):
         if task in rows.index:
             row = rows.loc[task]
+            more = words.estimate(row["more"], row["low"], row["high"], "+.3f")
+            equal = [row[name] for name in ("at_equal", "at_equal_low", "at_equal_high")]
             found.append(
                 f"On {task} the harmless model ranks {row['accuracy']:.3f} as labelled, the "
-                f"shorter response alone {row['shortest']:.3f} (difference {row['more']:+.3f} "
-                f"[{row['low']:+.3f}, {row['high']:+.3f}]); it prefers the shorter in "
-                f"{row['chooses_shorter']:.2f}, and at equal length its mean margin is "
-                f"{row['at_equal']:+.2f} sd [{row['at_equal_low']:+.2f}, "
-                f"{row['at_equal_high']:+.2f}]."
+                f"shorter response alone {row['shortest']:.3f} (difference {more}). It prefers "
+                f"the shorter in {words.number(row['chooses_shorter'], '.2f')}, and at equal "
+                f"length its mean margin is {words.estimate(*equal, '+.2f')} sd."
+                if pd.notna(row["at_equal"])
+                else f"On {task} the harmless model's margins don't differ."
             )
     asked = [f"rm-bench safety-{end}, {ALIKE_IN_STYLE}" for end in ("refuse", "response")]
     known = accuracy[accuracy["task"].isin(asked)].set_index(["model", "task"])
@@ -196,9 +204,11 @@ def helped(helps: pd.DataFrame) -> list[str]:
         return []
     row = mixed.iloc[0]
     told = words.each(
-        others,
-        "{model} {gain:+.3f} [{gain_low:+.3f}, {gain_high:+.3f}] ({helpful:.2f} and "
-        "{harmless:.2f}, {seeds} seeds)",
+        others.assign(
+            gained=_estimates(others, "gain", "gain_low", "gain_high"),
+            of=[words.count(seeds, "seed") for seeds in others["seeds"]],
+        ),
+        "{model} {gained} ({helpful:.2f} and {harmless:.2f}, {of})",
     )
     best = others[others["gain_low"] > 0]
     end = (
@@ -217,8 +227,8 @@ def shares(overlaps: pd.DataFrame) -> list[str]:
     rows = overlaps[overlaps["pair"].isin(PAIRS) & overlaps["null"].notna()]
     rows = rows[rows["pair"] == next(iter(PAIRS))]
     return words.each(
-        rows,
-        "By {kind!r} importance helpful and harmless models share {jaccard:.2f} of their top "
+        rows.assign(of=rows["kind"].replace(OWN, "published")),
+        "By {of} importance helpful and harmless models share {jaccard:.2f} of their top "
         "neurons (Jaccard); two seeds of one objective share {null:.2f}, two random sets "
         "{by_chance:.2f}.",
     )
@@ -265,9 +275,9 @@ def glued(
     """Values for other pages."""
     return {
         "answer": answer(silenced, overlaps),
-        "shared": " ".join(_shared(silenced)) or NOTHING,
-        "helps": " ".join(helped(helps)) or NOTHING,
-        "earlier": " ".join(earlier(against)) or NOTHING,
+        "shared": " ".join(_shared(silenced)) or "No shared neurons were silenced.",
+        "helps": " ".join(helped(helps)) or "What may help wasn't tried.",
+        "earlier": " ".join(earlier(against)) or "No figure can be set beside an earlier run's.",
     }
 
 

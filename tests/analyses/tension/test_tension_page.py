@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import nbformat
@@ -303,7 +304,6 @@ def test_the_page_stands_on_what_there_is(planted, tmp_path, left):
         for output in cell.outputs
         if "text/html" in output.get("data", {})
     ]
-    import re
 
     text = re.sub(r"<script>.*?</script>", "", " ".join(html), flags=re.DOTALL)
     assert not re.search(r"\b(nan|NaN|inf|None)\b", text), re.search(
