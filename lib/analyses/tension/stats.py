@@ -21,12 +21,12 @@ another seed's accuracy is to be expected; ``shortest``, the accuracy of the sho
 
 Columns of ``SILENCED``: ``model``; ``task``; ``set``; ``put``, zero or the mean activation;
 ``neurons``, how many on average; ``n``, ``seeds``; ``accuracy`` with them silenced; ``change``
-from that of the whole model, ``low``, ``high``. Then on fewer prompts, against random neurons as
-many (for ``own`` also as many in each layer, ``by layer``): ``few`` comparisons; ``random``,
-the mean change with these; ``more``, change less that of random, ``more_low``, ``more_high``,
+from that of the whole model, ``low``, ``high``. Then against random neurons as many (for ``own``
+also as many in each layer, ``by layer``), which were tried on ``few`` of the comparisons;
+``random``, the mean change with these; ``more``, change less that, ``more_low``, ``more_high``,
 ``p`` and ``p_adjusted`` (Holm, over the rows of a study that have one); ``beaten``, share of
 random sets that cost as much or more, all seeds together; ``verdict``, is accuracy ``lower`` or
-``higher`` than with random neurons silenced, or ``not told apart``?
+``higher`` than with random neurons silenced, ``not told apart``, or ``not measured``, without any?
 
 Columns of ``SHRINKAGE``: ``model``, ``task``, ``set``; ``n``, comparisons right before and
 after, a seed; ``margin``, mean before, and ``left``, the share of it after, with ``low`` and
@@ -125,8 +125,8 @@ AGAINST = (
     *("what", "earlier", "least", "most", "seeds", "ours", "predicted_low", "predicted_high"),
     "within",
 )
-LOWER, HIGHER, ALIKE, UNDEFINED = "lower", "higher", "not told apart", "undefined"
-VERDICTS = (LOWER, HIGHER, ALIKE, UNDEFINED)
+LOWER, HIGHER, ALIKE, NOT_MEASURED = "lower", "higher", "not told apart", "not measured"
+VERDICTS = (LOWER, HIGHER, ALIKE, NOT_MEASURED)
 THIRDS = ("first", "middle", "last")
 PAIRS = {
     "helpful and harmless": (HELPFUL, HARMLESS),
@@ -235,7 +235,7 @@ def silenced(study: Study) -> pd.DataFrame:
                     label = f"{name}, {like}" if like == BY_LAYER else name
                     rows.append(row | {"set": label} | beside)
                 if not drawn:
-                    rows.append(row | {"verdict": UNDEFINED})
+                    rows.append(row | {"verdict": NOT_MEASURED})
     table = _frame(rows, SILENCED)
     tested = table["p"].notna()
     table["p_adjusted"] = np.nan
@@ -244,7 +244,7 @@ def silenced(study: Study) -> pd.DataFrame:
     table.loc[table["p"].notna(), "verdict"] = ALIKE
     table.loc[shown & (table["more"] < 0), "verdict"] = LOWER
     table.loc[shown & (table["more"] > 0), "verdict"] = HIGHER
-    table["verdict"] = table["verdict"].fillna(UNDEFINED)
+    table["verdict"] = table["verdict"].fillna(NOT_MEASURED)
     return table
 
 
@@ -618,29 +618,37 @@ def _like(name: str) -> str:
 
 
 def _beside(study: Study, model: str, name: str, like: str, places, prompt) -> dict:
-    """What silencing a set costs beside random ones, on the prompts that these were tried on."""
+    """What silencing a set costs, less what random ones cost on the fewer prompts of theirs.
+
+    A comparison's value is its change, less, where random sets were tried on it, their mean
+    change times how many comparisons there are for each of these: the mean is the difference of
+    both means, and the interval counts that they share prompts.
+    """
     key = f"random {like}"
     seeds = [s for s in _seeds(study, model) if key in study.models[s, model]]
     few = np.flatnonzero(np.isin(study.few, places))
     if not seeds or not len(few):
         return {}
     arrays = [study.models[seed, model] for seed in seeds]
-    where = study.few[few]
-    before = np.stack([_ranked(of["margin"][0, where].astype(float)) for of in arrays])
-    way = WAYS.index(f"{name}, {PUT[0]}")
-    after = np.stack([_ranked(of["margin"][way, where].astype(float)) for of in arrays])
+    where = np.searchsorted(places, study.few[few])
+    margins = np.stack([of["margin"][:, places] for of in arrays]).astype(float)
+    before = _ranked(margins[:, 0])
+    after = _ranked(margins[:, WAYS.index(f"{name}, {PUT[0]}")])
     drawn = np.stack([_ranked(of[key][:, few].astype(float)) for of in arrays])
-    own_prompt = prompt[np.searchsorted(places, where)]
-    more = crossed.mean(crossed.by_prompt(after - drawn.mean(axis=1), own_prompt))
-    cost = after.mean(axis=1)[:, None]  # of each seed; random ones are set beside their own seed's
+    random = drawn.mean(axis=1) - before[:, where]
+    values = after - before
+    values[:, where] -= random * len(places) / len(few)
+    more = crossed.mean(crossed.by_prompt(values, prompt))
+    # Random sets of each seed are set beside their own seed's, on the same prompts.
+    own = after[:, where].mean(axis=1)[:, None]
     return {
         "few": len(few),
-        "random": (drawn.mean(axis=1) - before).mean(),
+        "random": random.mean(),
         "more": more.estimate,
         "more_low": more.low,
         "more_high": more.high,
         "p": more.p,
-        "beaten": (drawn.mean(axis=2) <= cost).mean(),
+        "beaten": (drawn.mean(axis=2) <= own).mean(),
     }
 
 
@@ -697,7 +705,15 @@ def _accuracies(study: Study, model: str, task: str, name: str) -> np.ndarray | 
         arrays = [of for of in arrays if name in of]
         if not arrays or not len(few):
             return None
-        return np.asarray([_ranked(of[name][:, few].astype(float)).mean() for of in arrays])
+        # What random sets change on fewer prompts, from what is right of all.
+        return np.asarray(
+            [
+                _ranked(of["margin"][0, found[task]].astype(float)).mean()
+                + _ranked(of[name][:, few].astype(float)).mean()
+                - _ranked(of["margin"][0, study.few[few]].astype(float)).mean()
+                for of in arrays
+            ]
+        )
     way = WAYS.index(NONE if name == NONE else f"{name}, {PUT[0]}")
     return np.asarray(
         [_ranked(of["margin"][way, found[task]].astype(float)).mean() for of in arrays]
@@ -723,7 +739,7 @@ def _share(what: str, found: list[float], null: list[float], published=np.nan) -
 
 
 def _expected(what: str, least: float, most: float, seeds: int, ours: np.ndarray) -> dict:
-    low, high = crossed.predicted(ours, seeds)
+    low, high = np.clip(crossed.predicted(ours, seeds), 0, 1)  # all of them are shares
     known = np.isfinite(low)
     return {
         "what": what,

@@ -12,6 +12,7 @@ from lib.analyses.tension.stats import (
     PAIRS,
     VERDICTS,
 )
+from lib.training.tension import kept
 from lib.training.tension.kept import (
     BASE,
     CHANGED,
@@ -38,6 +39,7 @@ def takeaways(
     lengths: pd.DataFrame,
     helps: pd.DataFrame,
     against: pd.DataFrame,
+    there: list[str] = (),
 ) -> list[str]:
     """The two questions, what silencing shows, what helps, and how ours lie to other figures."""
     if accuracy.empty:
@@ -51,6 +53,7 @@ def takeaways(
         *shares(overlaps),
         *earlier(against),
         *published(accuracy),
+        *there,
     ]
 
 
@@ -279,6 +282,33 @@ def glued(
         "helps": " ".join(helped(helps)) or "What may help wasn't tried.",
         "earlier": " ".join(earlier(against)) or "No figure can be set beside an earlier run's.",
     }
+
+
+def there(study: kept.Study) -> list[str]:
+    """How much of a study is there, and what isn't."""
+    planned, seeds = study.document["seeds"], study.seeds
+    found = [f"{words.count(len(seeds), 'seed')} of {planned} planned are there."]
+    without = {
+        model: sum(
+            not kept.is_whole(of, model) for (_, name), of in study.models.items() if name == model
+        )
+        for model in OBJECTIVES
+    }
+    lacking = [f"{model} ({words.count(many, 'seed')})" for model, many in without.items() if many]
+    if lacking:
+        found.append(
+            "Random sets were not measured for these models, which can't be set beside them: "
+            f"{', '.join(lacking)}."
+        )
+    helping = study.document.get("settings", {}).get("helping", planned)
+    untried = [
+        model
+        for model in HELPS
+        if sum(name == model for _, name in study.models) < (1 if helping else 0)
+    ]
+    if untried:
+        found.append(f"Of what may help, not tried yet: {', '.join(untried)}.")
+    return found
 
 
 def machine(metadata: dict[tuple[int, str], dict[str, str]]) -> list[str]:

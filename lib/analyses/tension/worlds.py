@@ -35,6 +35,7 @@ from lib.training.tension.kept import (
 
 LAYERS, WIDTH, SHARE = 6, 50, 0.1
 NEURONS = LAYERS * WIDTH
+FEW = 60  # prompts of each side that random sets are tried on
 LARGE = 40  # neurons that are large in the base, the last ones
 OFFSET = 3.0  # by so many standard deviations of z
 REST = 0.7  # standard deviation of a margin that no neuron carries
@@ -78,7 +79,7 @@ def network(
         subset = np.full(prompts, name)
         sets[name] = Set(name, better, better + 1, subset, np.arange(prompts), tokens)
         probe.append((name, np.arange(prompts)))
-    few = np.concatenate([side * prompts + np.arange(min(100, prompts)) for side in (0, 1)])
+    few = np.concatenate([side * prompts + np.arange(min(FEW, prompts)) for side in (0, 1)])
     models = {}
     for number in range(seeds):
         models |= _seed(generator, number, carries, held, chosen, offset, few, draws)

@@ -24,6 +24,7 @@ from lib.summary.published import evidence
 from lib.summary.published.stats import Figures
 from lib.summary.published.tables import Tables
 from lib.summary.published.words import VERDICTS
+from lib.training.tension.kept import Study
 
 FILE = Path(__file__).with_suffix(".yaml")
 MEND = "Mend the file of claims."
@@ -139,6 +140,7 @@ def claims(
     runs: Sequence[xr.Dataset] = (),
     explained: Sequence[xr.Dataset] = (),
     *,
+    study: Study | None = None,
     seed: int = 0,
     path: Path = FILE,
 ) -> pd.DataFrame:
@@ -152,6 +154,8 @@ def claims(
         Of any model: what they lack for a claim, its row says.
     explained
         Effects of models' parts (``lib.effects``), for the rows that need them.
+    study
+        Of alignment tension (``lib.training.tension``), likewise.
     seed
         Of the planted worlds and random subspaces.
     path
@@ -171,7 +175,7 @@ def claims(
     DataError
         When a row names a source or a fact that isn't there.
     """
-    groups, tables, rows = read(path), Tables(figures, runs, seed, explained), []
+    groups, tables, rows = read(path), Tables(figures, runs, seed, explained, study), []
     every = tables.every
     for group in groups:
         for row in group.claims:

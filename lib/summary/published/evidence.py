@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from lib.analyses.validity import official
-from lib.summary.published import stars, stats, words
+from lib.summary.published import silenced, stars, stats, words
 from lib.summary.published.tables import Facts, Tables
 
 LEVEL = 0.05  # where a test usually rejects
@@ -550,3 +550,35 @@ def looks(tables: Tables) -> Facts:
         "any_above": not (helpful["rate"] < HALF).all(),
         "all_below": (helpful["p_adjusted"] < LEVEL).all(),
     }
+
+
+def silenced_here(tables: Tables) -> Facts:
+    """Each model's top set, the base's and random neurons silenced, on the model's own pairs."""
+    table = silenced.own_pairs(tables.study)
+    return {"again": table.to_dict("records"), "by_base": silenced.by_base(table)}
+
+
+def shared_here(tables: Tables) -> Facts:
+    """Shared neurons, the base's and random ones silenced in the mixed model, on both sides."""
+    table = silenced.shared(tables.study)
+    lower = len(table) > 0 and (table["verdict"] == silenced.LOWER).all()
+    by_base = silenced.by_base(table)
+    return {
+        "again": table.to_dict("records"),
+        "by_base": by_base,
+        "beyond": bool(lower and not by_base),
+    }
+
+
+def overlap_here(tables: Tables) -> Facts:
+    """Do helpful and harmless models share no more neurons than either shares with the base?"""
+    rows = silenced.overlaps(tables.study)
+    return {"again": rows, "by_base": any(row["base_least"] > row["both"] for row in rows)}
+
+
+def trade_off_here(tables: Tables) -> Facts:
+    """Is the mixed model between the others on both sides, each of which fails on one?"""
+    table = silenced.trade_off(tables.study)
+    known = len(table) > 0
+    ordered = bool(known and table["ordered"].all())
+    return {"again": table.to_dict("records"), "half": HALF / 100, "ordered": ordered}

@@ -15,6 +15,7 @@ from lib.data.published import BLOCKS
 from lib.summary.published import explained, stars, stats, words
 from lib.summary.published.planted import planted_evidence
 from lib.summary.published.stats import Figures
+from lib.training.tension.kept import Study
 
 Facts = Mapping[str, Any]
 # Evaluations with the audit's rule, and their blocks.
@@ -29,6 +30,7 @@ class Tables:
     runs: Sequence[xr.Dataset] = ()
     seed: int = 0
     explained: Sequence[xr.Dataset] = ()  # effects of models' parts (``lib.effects``)
+    study: Study | None = None  # of alignment tension
 
     @cached_property
     def depths(self) -> pd.DataFrame:

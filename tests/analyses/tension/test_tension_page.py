@@ -92,11 +92,12 @@ def test_the_change_is_that_of_the_accuracies(planted):
     change = np.mean([(m[way] > 0).mean() - (m[0] > 0).mean() for m in arrays])
     assert row["change"].iloc[0] == pytest.approx(change)
     drawn = np.mean(
-        [(planted.models[seed, MIXED]["random own"][:, :100] > 0).mean() for seed in planted.seeds]
+        [(planted.models[seed, MIXED]["random own"][:, :60] > 0).mean() for seed in planted.seeds]
     )
-    few = np.mean([(m[way, :100] > 0).mean() for m in arrays])
-    assert row["more"].iloc[0] == pytest.approx(few - drawn)
-    assert row["few"].iloc[0] == 100
+    whole = np.mean([(m[0, :60] > 0).mean() for m in arrays])
+    assert row["random"].iloc[0] == pytest.approx(drawn - whole)
+    assert row["more"].iloc[0] == pytest.approx(change - (drawn - whole))
+    assert row["few"].iloc[0] == 60
 
 
 def test_overlaps_stand_beside_two_seeds_the_base_and_chance(planted):
