@@ -29,6 +29,12 @@ from lib.training.tension.kept import (
 )
 
 NOTHING = "No model of this study is there yet."
+LABELS = {
+    GRADIENT: "the top neurons by gradient and activation, against random ones",
+    OWN: "the top neurons by published importance, against random ones",
+    f"{OWN}, by layer": "these, against random ones as many in each layer",
+    BASE: "the base model's top neurons, against random ones",
+}
 SHOWN = 6  # figures that lie outside, named
 
 
@@ -44,12 +50,14 @@ def takeaways(
     """The two questions, what silencing shows, what helps, and how ours lie to other figures."""
     if accuracy.empty:
         return [NOTHING]
+    first, *rest = beside_random(silenced)
     return [
         *base(overlaps, silenced),
         *_shared(silenced),
+        first,
         *helped(helps),
         *short_or_refusing(accuracy, lengths),
-        *beside_random(silenced),
+        *rest,
         *shares(overlaps),
         *earlier(against),
         *published(accuracy),
@@ -99,17 +107,27 @@ def _own_side(silenced: pd.DataFrame, model: str) -> pd.Series:
 
 def _shared(silenced: pd.DataFrame) -> list[str]:
     rows = silenced[
-        (silenced["set"] == SHARED) & (silenced["model"] == MIXED) & (silenced["p"].notna())
+        (silenced["set"] == SHARED)
+        & (silenced["model"] == MIXED)
+        & (silenced["put"] == "zero")
+        & silenced["task"].isin(SOURCES.values())
     ]
     if rows.empty:
         return []
-    told = words.each(
-        rows.assign(told=_told(rows), changes=_estimates(rows, "change", "low", "high")),
-        "by {changes} on {task}, where as many random neurons change it by {random:+.3f} ({told})",
-    )
+    known = rows["p"].notna()
+    rows = rows.assign(told=_told(rows), changes=_estimates(rows, "change", "low", "high"))
+    told = [
+        *words.each(
+            rows[known],
+            "by {changes} on {task}, where as many random neurons change it by {random:+.3f} "
+            "({told})",
+        ),
+        *words.each(rows[~known], "by {changes} on {task}"),
+    ]
+    end = "" if known.any() else "; random neurons weren't silenced in it"
     return [
         f"Silencing the {rows['neurons'].iloc[0]:,.0f} neurons that helpful and harmless models "
-        f"share changes the mixed model's accuracy {' and '.join(told)}."
+        f"share changes the mixed model's accuracy {' and '.join(told)}{end}."
     ]
 
 
@@ -126,17 +144,16 @@ def _told(rows: pd.DataFrame) -> list[str]:
 
 
 def beside_random(silenced: pd.DataFrame) -> list[str]:
-    """Each importance beside as many random neurons."""
+    """Each importance beside as many random neurons, what margins hang on first."""
     tested = silenced[silenced["p"].notna()]
     if tested.empty:
         return ["No random neurons were silenced, so no set can be said to matter more than those."]
     found = []
-    for name in (OWN, f"{OWN}, by layer", BASE, RAISED, CHANGED, GRADIENT):
+    for name in (GRADIENT, OWN, f"{OWN}, by layer", BASE, RAISED, CHANGED):
         rows = tested[(tested["set"] == name) & _own_pairs(tested)]
         if rows.empty:
             continue
-        label = {f"{OWN}, by layer": "its top neurons, against random ones as many in each layer"}
-        what = label.get(name, f"the {name} set, against random ones")
+        what = LABELS.get(name, f"the {name} set, against random ones")
         found.append(
             f"On a model's own pairs, {what}: accuracy is "
             + words.cases(
@@ -213,12 +230,13 @@ def helped(helps: pd.DataFrame) -> list[str]:
         ),
         "{model} {gained} ({helpful:.2f} and {harmless:.2f}, {of})",
     )
-    best = others[others["gain_low"] > 0]
-    end = (
-        f"Shown to keep more: {', '.join(best['model'])}."
-        if len(best)
-        else "None is shown to keep more."
-    )
+    kinds = {"more": others["gain_low"] > 0, "less": others["gain_high"] < 0}
+    shown = [
+        f"Shown to keep {kind}: {', '.join(others.loc[rows, 'model'])}."
+        for kind, rows in kinds.items()
+        if rows.any()
+    ]
+    end = " ".join(shown) or "None is shown to keep more."
     return [
         f"The mixed model ranks {row['helpful']:.2f} of helpful and {row['harmless']:.2f} of "
         f"harmless pairs as labelled. Beside it, as the mean gain on both: {'; '.join(told)}. {end}"
@@ -282,6 +300,12 @@ def glued(
         "helps": " ".join(helped(helps)) or "What may help wasn't tried.",
         "earlier": " ".join(earlier(against)) or "No figure can be set beside an earlier run's.",
     }
+
+
+def held_out(silenced: pd.DataFrame) -> pd.DataFrame:
+    """The rows on held-out pairs, as a page shows them."""
+    rows = silenced[silenced["task"].isin(SOURCES.values())]
+    return rows.drop(columns=["n", "seeds", "few", "p"]).reset_index(drop=True)
 
 
 def there(study: kept.Study) -> list[str]:
