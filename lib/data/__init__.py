@@ -159,7 +159,7 @@ def _open(
 ) -> tuple[Builder, Iterator[None]]:
     """A builder for a set, and the steps in which the set's rows come to it."""
     if name.startswith("file:"):
-        builder = Builder(name)
+        builder = file.Judging(name)
         return builder, file.steps(builder, name.removeprefix("file:"), ties)
     if name not in NAMES:
         raise unknown("dataset", name, NAMES, DataError)

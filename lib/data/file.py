@@ -11,8 +11,11 @@ column         content
 ``tie``        optional: true where neither was preferred
 ``subset``     optional: a name to report by
 ``criterion``  optional: what the choice was made by
+``user``       optional: who made it
 ``ratings``    optional: one ``{attribute: number}`` a response, chosen first
 =============  ==============================================================
+
+Or a published set that says whose choices those are, in its own file (``lib.data.raters``).
 
 Or one response a row: ``prompt`` and ``completion``, or ``messages``, with a ``label`` (true
 or false), a ``score`` or a ``rating``; rows of one prompt are an item, and the higher value
@@ -37,10 +40,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from lib.data import layouts, sources
-from lib.data.items import Builder
+from lib.data import layouts, raters, sources
+from lib.data.items import Builder, Items
 from lib.data.layouts import encodable, missing
 from lib.documents import decode
 from lib.errors import DataError, ParameterError
@@ -56,11 +60,32 @@ SCORES = (
     ("chosen-rating", "rejected-rating"),
 )
 SAYS_MORE = {"system", "tie", "ratings", *JUDGED, *sum(SCORES, ())}
-READ = {"prompt", "chosen", "rejected", "subset", "criterion", *SAYS_MORE}
+READ = {"prompt", "chosen", "rejected", "subset", "criterion", "user", *SAYS_MORE}
 IN_JSON = ("prompt", "chosen", "rejected", "ratings", "messages", "completion")
 
 
-def steps(builder: Builder, path: str | Path, ties: str) -> Iterator[None]:
+class Judging(Builder):
+    """A builder that also keeps whose each comparison is, where any is somebody's."""
+
+    def __init__(self, name: str, about: dict[str, str] | None = None):
+        super().__init__(name, about)
+        self._users: list[str] = []
+
+    def add(self, item, prompt, responses, comparisons, ratings=None, users=()) -> None:
+        """As ``Builder.add``; ``users`` has a name a comparison, or is empty."""
+        comparisons = list(comparisons)
+        super().add(item, prompt, responses, comparisons, ratings)
+        self._users += list(users) or [""] * len(comparisons)
+
+    def build(self) -> Items:
+        """As ``Builder.build``, with a column ``user`` of comparisons where one has a user."""
+        items = super().build()
+        if not any(self._users):
+            return items
+        return replace(items, comparisons=items.comparisons.assign(user=self._users))
+
+
+def steps(builder: Judging, path: str | Path, ties: str) -> Iterator[None]:
     """Each step adds a row of the file to the builder, or drops it; ``ties`` as ``load_items``.
 
     Rows of one response each are read whole before their items are added.
@@ -85,10 +110,20 @@ def steps(builder: Builder, path: str | Path, ties: str) -> Iterator[None]:
     if file.endswith(sources.TABLES):
         rows = map(_from_csv, rows)
     subsets = _Subsets(path)
-    value, columns, rules = "", {}, {}
+    published, value, columns, rules = "", "", {}, {}
     groups: dict[str, list] = {}
     for number, row in enumerate(rows):
         where = f"row {number} of {file}"
+        if number == 0 and (published := raters.layout(row)):
+            about["layout"] = published
+        if published:
+            for found in raters.judged(published, row, number, where):
+                if isinstance(found, str):
+                    builder.drop(found)
+                else:
+                    builder.add(*found[:4], users=found.users)
+                yield
+            continue
         if number == 0:
             value = layouts.unpaired(row, where)
         if not columns.keys() >= row.keys():
@@ -96,7 +131,7 @@ def steps(builder: Builder, path: str | Path, ties: str) -> Iterator[None]:
             _note_unread(about, columns, value)
         if value:
             rule, prompt, text, rating = layouts.rated(row, value, where)
-            at = number, prompt, subsets.of(row, where), _criterion(row, where)
+            at = number, prompt, subsets.of(row, where), _criterion(row, where), _user(row, where)
             key = json.dumps(at[1:], sort_keys=True)  # another criterion is another question
             groups.setdefault(key, [at]).append((text, rating))
         else:
@@ -105,13 +140,13 @@ def steps(builder: Builder, path: str | Path, ties: str) -> Iterator[None]:
             rules[rule] = None
             about["layout"] = "; ".join(rules)
         yield
-    for (number, prompt, subset, criterion), *rated in groups.values():
-        _add_rated(builder, str(number), prompt, (criterion, subset), rated, value, ties)
+    for (number, prompt, subset, criterion, user), *rated in groups.values():
+        _add_rated(builder, str(number), prompt, (criterion, subset), user, rated, value, ties)
         yield
 
 
 def _note_unread(about: dict, columns: Mapping, value: str) -> None:
-    used = {"prompt", "completion", "messages", "system", "subset", "criterion", value}
+    used = {"prompt", "completion", "messages", "system", "subset", "criterion", "user", value}
     unread = [column for column in columns if column not in (used if value else READ)]
     if unread:
         shown = ", ".join(ascii(str(column)[:80])[1:-1] for column in unread[:12])
@@ -135,12 +170,22 @@ def _criterion(row: Mapping, where: str) -> str:
     return _label(row.get("criterion"), "criterion", "preference", where)
 
 
-def _add(builder: Builder, number: int, row: Mapping, subsets, where: str, ties: str) -> str:
+def _user(row: Mapping, where: str) -> str:
+    return _label(row.get("user"), "user", "", where)
+
+
+def _users(user: str, pairs: list) -> list[str]:
+    return [user] * len(pairs) if user else []
+
+
+def _add(builder: Judging, number: int, row: Mapping, subsets, where: str, ties: str) -> str:
     """Add a row of chosen and rejected, or count why not; the rule that it was read by."""
     subset, criterion = subsets.of(row, where), _criterion(row, where)
+    user = _user(row, where)
     if _is_plain(row):  # most rows of a large file
         pair = [(0, 1, criterion, subset)]
-        builder.add(str(number), row["prompt"], (row["chosen"], row["rejected"]), pair)
+        responses = row["chosen"], row["rejected"]
+        builder.add(str(number), row["prompt"], responses, pair, users=_users(user, pair))
         return layouts.TEXTS
     tied = _said_tie(row, where)
     if tied and ties == "drop":
@@ -176,7 +221,9 @@ def _add(builder: Builder, number: int, row: Mapping, subsets, where: str, ties:
     if tied and ties == "drop":
         builder.drop(TIE)
     else:
-        builder.add(str(number), told.prompt, [*better, *worse], [] if tied else pairs, ratings)
+        pairs = [] if tied else pairs
+        responses, users = [*better, *worse], _users(user, pairs)
+        builder.add(str(number), told.prompt, responses, pairs, ratings, users=users)
     return told.rule
 
 
@@ -193,7 +240,7 @@ def _is_plain(row: Mapping) -> bool:
     return bool(said) and row.keys().isdisjoint(SAYS_MORE)
 
 
-def _add_rated(builder, item: str, prompt, judged, rated, value: str, ties: str) -> None:
+def _add_rated(builder, item: str, prompt, judged, user, rated, value: str, ties: str) -> None:
     """Add the rated responses of one prompt: the higher is better, equal ones aren't compared."""
     first: dict[str, float] = {}
     for text, rating in rated:
@@ -212,7 +259,8 @@ def _add_rated(builder, item: str, prompt, judged, rated, value: str, ties: str)
     elif not pairs and ties == "drop":
         builder.drop("prompts with one label" if value == "label" else TIE)
     else:
-        builder.add(item, prompt, texts, pairs, [{value: first[text]} for text in texts])
+        ratings = [{value: first[text]} for text in texts]
+        builder.add(item, prompt, texts, pairs, ratings, users=_users(user, pairs))
 
 
 def _said_tie(row: Mapping, where: str) -> bool:

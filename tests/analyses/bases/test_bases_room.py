@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,10 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
+from lib import load_items
 from lib.analyses.bases import charts, few, naming, people, stats, words
 from lib.analyses.bases.worlds import CONCEPTS, planted_people
+from lib.extraction import extract
 from lib.planted.worlds import make_run
 from lib.training import bases
 
@@ -91,6 +94,25 @@ def test_simulated_users_choose_by_the_heads_that_they_are_said_to_mix():
     ]
     assert np.mean(share) > 0.8
     assert people.simulated(people.people([run_of(["a"] * 4, heads=1)])).note
+
+
+def test_a_file_with_a_column_of_users_is_of_those(tiny_model, tmp_path):
+    rows = [
+        {
+            "prompt": f"q{k}",
+            "chosen": f"yes {k}",
+            "rejected": f"no {k + 1}",
+            "user": f"rater {k % 3}",
+        }
+        for k in range(9)
+    ]
+    path = tmp_path / "raters.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    items = load_items(f"file:{path}")
+    run = extract(tiny_model, items, store=tmp_path / "states")
+    given = people.people([run], items.comparisons)
+    assert given.kind == people.USERS and given.users == ["rater 0", "rater 1", "rater 2"]
+    assert not stats.study(given).note
 
 
 # ---- Names ----
