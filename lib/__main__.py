@@ -389,7 +389,9 @@ def _train_tension(options) -> None:
 
     model = load_model(options.model, device=options.device or None, dtype="float32")
     given = _given(options, "source", "out", "seeds", "only", "limit")
-    command = " ".join(["python -m lib", *map(shlex.quote, sys.argv[1:])])
+    # The place of the data is this machine's own.
+    told = ["FOLDER" if word == options.source else shlex.quote(word) for word in sys.argv[1:]]
+    command = " ".join(["python -m lib", *told])
     settings = study.Settings(draws=options.draws, part_draws=-(-options.draws // 5))
     say = functools.partial(print, file=sys.stderr, flush=True)
     print(study.run(model, settings=settings, command=command, say=say, **given))
