@@ -26,6 +26,7 @@ def few_shot(table: pd.DataFrame) -> Chart:
     require(table, ["people", *COLUMNS], "new users")
     groups = list(dict.fromkeys(table["people"]))
     drawn = table[["people", *COLUMNS[:6]]].round(4)
+    drawn["people"] = drawn["people"].map(groups.index)  # as the menu has them
     return Chart(
         frame(
             alt.layer(*_layers(drawn)),
@@ -38,7 +39,7 @@ def few_shot(table: pd.DataFrame) -> Chart:
         caption="Share of a new user's held-out pairs that are ranked as the user chose, by how "
         "many other pairs were given, mean over users; the band is the 95% interval of latent "
         "bases over users. The other methods' intervals are in the table.",
-        height=HEIGHT + 130,
+        height=HEIGHT + 180,
     )
 
 
@@ -55,7 +56,9 @@ def _layers(drawn: pd.DataFrame) -> list[alt.Chart]:
         axis=alt.Axis(title="ranked as the user chose", tickCount=6, grid=False),
     )
     domain = list(METHODS)
-    legend = alt.Legend(title=None, orient="bottom", direction="horizontal", columns=2)
+    legend = alt.Legend(
+        title=None, orient="bottom", direction="horizontal", columns=1, labelLimit=300
+    )
     colour = alt.Scale(domain=domain, range=[theme.ink(role) for role in INKS])
     dash = alt.Scale(domain=domain, range=list(DASHES))
     shape = alt.Scale(domain=domain, range=list(SHAPES))
