@@ -27,7 +27,6 @@ from lib.extraction import load_run
 from lib.models.files import EMBEDDED
 from lib.stats import margins, relations
 from lib.summary.compare.measure import (
-    COMMITTED,
     KEPT,
     SCORED,
     Compared,
@@ -56,8 +55,8 @@ class Audited:
     sources
         Of each dataset the attributes of its run (``lib.records.SOURCE``), with ``how`` it came.
     scores, differences
-        As ``lib.summary.scores`` and ``lib.summary.compare`` give them, of it and others; empty
-        where there is no other.
+        As ``lib.summary.scores`` and ``lib.summary.compare`` give them, of it and others, which
+        are one family; empty where there is no other.
     """
 
     left: Tables
@@ -229,16 +228,15 @@ def _beside(
 ) -> Compared | None:
     """The model and others, on what it is judged by as a whole; none without another."""
     wanted = [name for name in datasets if whole(name)]  # as the page that compares models does
-    others = list(against)
+    others, unscored = list(against), []
     if not others:
-        known = {name: side_of(name, False) for name in EMBEDDED if name != side.given}
-        kept = {name: each for name, each in known.items() if each.how == COMMITTED}
-        shared = {name: [data for data in wanted if data in kept[name].runs] for name in kept}
-        others = [name for name, common in shared.items() if common]
-        wanted = [data for data in wanted if all(data in shared[name] for name in others)]
+        known = {name: side_of(name, False).runs for name in EMBEDDED if name != side.given}
+        others = [name for name, runs in known.items() if set(wanted) & set(runs)]
+        wanted = [data for data in wanted if any(data in known[name] for name in others)]
+        unscored = others
     if not others or not wanted:
         return None
-    return compare([side.given, *others], wanted, results, **loading)
+    return compare([side.given, *others], wanted, results, unscored=unscored, **loading)
 
 
 def _named(found: Compared | None, name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -278,9 +276,6 @@ def _executed(
     left = summary.tables(results, model)
     places = map(left.datasets.get, left.datasets)
     sources = [source for place in places if (source := _recorded(place))]
-    if len(differences):
-        own = differences[["model", "other"]].eq(model).any(axis=1)
-        differences = differences[own].reset_index(drop=True)
     return Audited(left, _checked(left), sources, scores, differences)
 
 

@@ -122,6 +122,7 @@ def compare(
     every_head: bool = False,
     fresh: bool = False,
     most: int = MOST,
+    unscored: Sequence[str] = (),
     source: str = "",
     limit: int = 0,
     seed: int = 0,
@@ -148,6 +149,8 @@ def compare(
         Score models now, committed runs or not.
     most
         Contested items of a pair.
+    unscored
+        Models that are compared on those of the datasets alone of which they have a run.
     source, limit, seed
         Of datasets that are scored now, as for ``load_items``; ``source`` may hold a folder a set.
     device, dtype, date, yes
@@ -170,6 +173,8 @@ def compare(
         for dataset in datasets:
             if dataset in side.runs:
                 run, how, folder = load_run(side.runs[dataset]), side.how, side.runs[dataset]
+            elif side.given in unscored:
+                continue
             elif side.how == KEPT:
                 raise unknown(f"dataset of the runs in {side.given}", dataset, side.runs, DataError)
             else:

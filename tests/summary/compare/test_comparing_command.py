@@ -88,6 +88,17 @@ def test_the_family_is_every_pair_and_question(folder, compared, tmp_path):
     assert set(found.contested.groupby(["model", "other"]).size()) <= set(range(21))
 
 
+def test_a_model_may_lack_a_dataset_where_nothing_is_scored_for_it(folder, compared, tmp_path):
+    for model, names in {"a": ("xstest", "llmbar"), "b": ("llmbar",)}.items():
+        for name in names:
+            folder(run_of(model, ord(model), name=name), f"{model}/{name}")
+    given = [str(tmp_path / model) for model in "ab"]
+    found, _ = compared(*given, datasets=["xstest", "llmbar"], unscored=given[1:])
+    assert found.differences["dataset"].tolist() == ["llmbar"]
+    told = found.scores.set_index(["dataset", "model"])["note"]
+    assert told["xstest", "b"] == "not run" and told["xstest", "a"] == ""
+
+
 def test_a_targeted_dataset_is_compared_on_by_criterion(folder, compared):
     subset = ["safety", "honesty"] * (PAIRS // 2)
     given = {"subset": subset, "criterion": subset, "name": "stimuli/controlled"}
