@@ -26,7 +26,7 @@ from lib.audits import document
 from lib.audits.figures import Inks, figure
 from lib.audits.measure import Audited
 from lib.charts.heatmap import preferences
-from lib.charts.render import Chart
+from lib.charts.render import ROWS, Chart
 from lib.check.lines import warning
 from lib.data.asks import whole
 from lib.markup import Html, escape
@@ -50,7 +50,8 @@ NO_OTHER = (
 )
 NO_CHECK = "The model itself isn't at hand, so whether its scores are right wasn't checked."
 NO_EXPLOITS = "No surface was tried: there is no run of stimuli/exploits."
-ROWS = re.compile(r"<script\b[^>]*>.*?</script>", re.DOTALL)
+FEWER = "Of {} heads a figure shows those that win most."
+SCRIPTS = re.compile(r"<script\b[^>]*>.*?</script>", re.DOTALL)
 
 
 class _Page:
@@ -66,7 +67,7 @@ class _Page:
                 self.figures += 1
                 part = figure(part, self.inks, self.figures)
             elif isinstance(part, Html):
-                part = ROWS.sub("", part.markup)
+                part = SCRIPTS.sub("", part.markup)
             self.parts.append(part)
 
     def head(self, name: str, title: str, level: int = 2) -> None:
@@ -170,9 +171,12 @@ def _validity(made: _Page, left) -> None:
         else:  # a mean over criteria answers no question
             parts = table[table["subset"] != winrates.ALL]
             chart = preferences(parts, "subset", "preferred response", "criteria")
+        heads = table["head"].nunique()
+        paged = [f'<p class="table-data">{FEWER.format(heads)}</p>'] if heads > ROWS else []
         made.add(
             markup.said(_sentences(left, dataset, table, baselines)),
             chart,
+            *paged,
             *_table(
                 stats.distinct(table).assign(ties=winrates.tied).reindex(columns=list(VALIDITY)),
                 dict.fromkeys([*RATES, "mde"], ".3f") | {"ties": ".1%", "p_adjusted": ".2g"},
@@ -209,7 +213,11 @@ def _comparison(made: _Page, audited: Audited) -> None:
         markup.table(
             scores[list(SCORES)], dict.fromkeys(["win_rate", "low", "high", "longer"], ".3f")
         ),
-        compare_charts.differences(pairs),
+    )
+    for number, ((model, other), own) in enumerate(pairs.groupby(["model", "other"], sort=False)):
+        made.head(f"pair-{number}", f"{model} and {other}", 3)
+        made.add(compare_charts.differences(own.reset_index(drop=True)))
+    made.add(
         markup.table(
             pairs,
             dict.fromkeys(rates, ".3f")

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from lib import paths
 from lib.__main__ import main
 from lib.analyses.exploits import words as surfaces
 from lib.audits import command, document, measure, page
@@ -127,6 +128,7 @@ def test_many_heads_keep_within_the_limit(report, run_of, monkeypatch):
     text, _ = report(run_of("stimuli/exploits", heads=120, subset=AXES))
     assert len(text.encode()) < page.LARGEST / 2
     assert "The first 200 of 242 rows" in text
+    assert page.FEWER.format(120) in report(run_of(heads=120), name="whole")[0]
 
 
 def test_kept_runs_are_not_checked_and_have_no_other_without_being_told(report, run_of):
@@ -147,7 +149,9 @@ def test_the_command_writes_both_files_and_they_agree(run_of, tmp_path, capsys):
     found = document.load(tmp_path / "audit.json")
     rows = [row for row in found["models"][0]["verdicts"] if row["of"] == "compare"]
     assert [row["dataset"] for row in rows] == ["xstest"]
-    assert "paired" in target.read_text() or "not told apart" in target.read_text()
+    one, other = (paths.public(str(tmp_path / name)) for name in ("one", "two"))
+    assert rows[0]["judged"] in (one, other)
+    assert re.search(r'<h3 id="pair-0">[^<]* and [^<]*</h3><figure', target.read_text())
     assert str(tmp_path) not in target.read_text() + json.dumps(found)
     assert main(["report", str(tmp_path / "one"), "--out", str(tmp_path / "no/r.html")]) == 1
     assert "no folder" in capsys.readouterr().err
