@@ -37,6 +37,7 @@ from lib.markup import said as said
 from lib.markup import table as table
 from lib.markup import takeaways as takeaways
 from lib.mechanisms.disk import load_effects
+from lib.models.files import EMBEDDED
 from lib.run import pool
 
 INJECTED = "# Parameters"
@@ -91,7 +92,8 @@ class Page:
     @cached_property
     def controlled(self) -> xr.Dataset | None:
         """The run of controlled stimuli: in the folder that ``named`` names, among the page's
-        runs, or extracted as the page's own run is; ``None`` where there is none.
+        runs, the committed one of an embedded model, or extracted as the page's own run is;
+        ``None`` where there is none.
         """
         given = self.parameters
         if given.get("named"):
@@ -99,6 +101,9 @@ class Page:
         own = [run for run in self.runs if run.attrs["dataset"] == STIMULI[0]]
         if own or given.get("run") or given.get("runs"):
             return own[0] if own else None
+        committed = paths.RUNS / given["model"] / STIMULI[0]
+        if given["model"] in EMBEDDED and committed.is_dir():
+            return self._matching(str(committed), ("model",))
         return extract(self.model, load_items(STIMULI[0]))
 
     @cached_property

@@ -11,6 +11,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from lib import load_items, paths, records, report
 from lib.data import layouts
@@ -442,3 +443,11 @@ def test_without_a_folder_effects_are_computed_and_their_text_is_at_hand(tiny_mo
     page = report.Page("lens", {"model": "tiny", "dataset": "stimuli/probes", "limit": 3})
     page.__dict__["model"] = tiny_model
     assert page.effects["part"].values == pytest.approx(made["part"].values, abs=1e-4)
+
+
+def test_names_of_bases_are_tested_on_the_committed_stimuli_of_an_embedded_model(monkeypatch):
+    monkeypatch.setattr(report, "extract", lambda *_: pytest.fail("nothing is extracted again"))
+    page = report.Page("bases", {"model": "smol-mixed", "dataset": "llmbar", "run": ""})
+    monkeypatch.setattr(report.Page, "run", xr.Dataset(attrs={"dataset": "llmbar"}))
+    run = page.controlled
+    assert (run.attrs["model"], run.attrs["dataset"]) == ("smol-mixed", "stimuli/controlled")

@@ -356,13 +356,14 @@ def test_every_committed_run_has_its_command():
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A copy of this checkout without a book, with this environment."""
+    """A copy of this checkout, of its book the runs alone, with this environment."""
     for name in ("lib", "notebooks", "tests"):
         ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
         shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=ignored)
     for name in ("Makefile", "Snakefile", "_config.yml", "audit.yml", "pyproject.toml"):
         shutil.copy(paths.ROOT / name, tmp_path)
     (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "runs").symlink_to(paths.RUNS, target_is_directory=True)
     (tmp_path / ".venv").symlink_to(sys.prefix, target_is_directory=True)
     return tmp_path
 
