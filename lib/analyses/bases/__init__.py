@@ -20,5 +20,5 @@ ANALYSIS = Analysis(
     place=101,
     method="Latent bases",
     calibrated=True,
-    keeps={"bases": "people basis name why"},
+    keeps={"bases": "whose basis name why"},
 )

@@ -23,17 +23,17 @@ def few_shot(table: pd.DataFrame) -> Chart:
     """
     if table.empty:
         return nothing(NOTHING, table, "bases-few-shot")
-    require(table, ["people", *COLUMNS], "new users")
-    groups = list(dict.fromkeys(table["people"]))
-    drawn = table[["people", *COLUMNS[:6]]].round(4)
-    drawn["people"] = drawn["people"].map(groups.index)  # as the menu has them
+    require(table, ["whose", *COLUMNS], "new users")
+    groups = list(dict.fromkeys(table["whose"]))
+    drawn = table[["whose", *COLUMNS[:6]]].round(4)
+    drawn["whose"] = drawn["whose"].map(groups.index)  # as the menu has them
     return Chart(
         frame(
             alt.layer(*_layers(drawn)),
-            menu("people", "People", [plain(group) for group in groups]),
+            menu("whose", "Whose", [plain(group) for group in groups]),
             height=HEIGHT,
         ),
-        alternative=_in_words(table[table["people"] == groups[0]], groups),
+        alternative=_in_words(table[table["whose"] == groups[0]], groups),
         data=table,
         name="bases-few-shot",
         caption="Share of a new user's held-out pairs that are ranked as the user chose, by how "
@@ -62,7 +62,7 @@ def _layers(drawn: pd.DataFrame) -> list[alt.Chart]:
     colour = alt.Scale(domain=domain, range=[theme.ink(role) for role in INKS])
     dash = alt.Scale(domain=domain, range=list(DASHES))
     shape = alt.Scale(domain=domain, range=list(SHAPES))
-    base = alt.Chart(inline(drawn)).transform_filter("datum.people === people")
+    base = alt.Chart(inline(drawn)).transform_filter("datum.whose === whose")
     stroke = alt.Stroke("method:N", scale=colour, legend=legend)
     return [
         base.transform_filter(f"datum.method === '{BASES}'")
@@ -103,5 +103,5 @@ def _in_words(rows: pd.DataFrame, groups: list[str]) -> str:
             ends = own.iloc[sorted({0, len(own) - 1})]
             said = ", ".join(f"{row.accuracy:.3f} from {row.pairs}" for row in ends.itertuples())
             told.append(f"{method}: {said}")
-    others = f" A menu chooses among {len(groups)} kinds of people." if len(groups) > 1 else ""
+    others = f" A menu chooses among {len(groups)} kinds of users." if len(groups) > 1 else ""
     return f"Accuracy for new {plain(groups[0])} by number of pairs. {'; '.join(told)}.{others}"

@@ -28,10 +28,10 @@ COMPONENTS = 256
 MOST = 5  # bases that are tried
 RESTARTS, SPLITS = 2, 3
 UNNAMED = "unnamed"
-NUMBERS = ["people", "bases", "users", "loss", "accuracy", "gain", "low", "high", "p", "seen"]
+NUMBERS = ["whose", "bases", "users", "loss", "accuracy", "gain", "low", "high", "p", "seen"]
 NUMBERS += ["supported"]
-STEADY = ["people", "bases", "restarts", "halves", "expected", "truth", "claimed"]
-BASES = ["people", "basis", "name", "why", "share", "near", "nearest", "points_to", "sources"]
+STEADY = ["whose", "bases", "restarts", "halves", "expected", "truth", "claimed"]
+BASES = ["whose", "basis", "name", "why", "share", "near", "nearest", "points_to", "sources"]
 BASES += ["head", "cosine", "n", "rate", "low", "high", "beside", "elsewhere", "p", "p_adjusted"]
 BASES += ["restart", "expected"]
 
@@ -149,7 +149,7 @@ def study(
     stable = bases.stability(pairs, found, restarts=RESTARTS, splits=SPLITS, seed=seed)
     claimed = bool(stable.expected <= CLAIMED)
     steady = {
-        "people": given.kind,
+        "whose": given.kind,
         "bases": found.count,
         "restarts": stable.restart.max(),
         "halves": stable.half.mean(),
@@ -165,19 +165,19 @@ def study(
 def new_users(studies: list[Study], *, seed: int = 0) -> pd.DataFrame:
     """``few.few_shot`` of each study, with as many bases as its data support, but two at least.
 
-    Columns ``people`` and those of ``few.COLUMNS``.
+    Columns ``whose`` and those of ``few.COLUMNS``.
     """
     tables = [
         few_shot(each.people, each.pairs, max(2, each.count), spread=each.spread, seed=seed).assign(
-            people=each.people.kind
+            whose=each.people.kind
         )
         for each in studies
         if not each.note
     ]
     tables = [table for table in tables if len(table)]
     if not tables:
-        return pd.DataFrame(columns=["people", *COLUMNS])
-    return pd.concat(tables, ignore_index=True)[["people", *COLUMNS]]
+        return pd.DataFrame(columns=["whose", *COLUMNS])
+    return pd.concat(tables, ignore_index=True)[["whose", *COLUMNS]]
 
 
 def tables(studies: list[Study], name: str) -> pd.DataFrame:
@@ -196,7 +196,7 @@ def _numbers(kind: str, held: dict[str, np.ndarray], supported: int) -> pd.DataF
         told = bases.gains(before, loss[place, known]) if place else (np.nan,) * 4
         rows.append(
             {
-                "people": kind,
+                "whose": kind,
                 "bases": place + 1,
                 "users": int(known.sum()),
                 "loss": _mean(loss[place]),
@@ -264,7 +264,7 @@ def _named(given, pairs, found, stable, stimuli, alpha: float, seed: int) -> pd.
         order = np.argsort(-found.weights[:, basis], kind="stable")[:3]
         rows.append(
             {
-                "people": given.kind,
+                "whose": given.kind,
                 "basis": basis + 1,
                 "name": UNNAMED if why else name,
                 "why": why,

@@ -97,7 +97,7 @@ def _names(study: Study) -> list[str]:
 
 
 def _new(study: Study, few: pd.DataFrame) -> list[str]:
-    own = few[few["people"] == study.people.kind]
+    own = few[few["whose"] == study.people.kind]
     bases = own[own["method"] == BASES]
     if bases.empty:
         return []

@@ -223,11 +223,11 @@ def test_one_user_shares_nothing_and_that_is_said():
     assert "nothing to draw" in charts.few_shot(stats.new_users([study])).alternative
 
 
-def test_a_chart_draws_the_people_that_its_menu_begins_with(near):
+def test_a_chart_draws_the_users_that_its_menu_begins_with(near):
     study = near[0]
     methods = (few.BASES, few.ONE)
     table = few.few_shot(study.people, study.pairs, 3, shots=(1, 2), trials=1, methods=methods)
-    both = pd.concat([table.assign(people=name) for name in ("first", "second")])
-    chart = charts.few_shot(both[["people", *few.COLUMNS]])
-    assert "latent bases" in chart.alternative and "2 kinds of people" in chart.alternative
+    both = pd.concat([table.assign(whose=name) for name in ("first", "second")])
+    chart = charts.few_shot(both[["whose", *few.COLUMNS]])
+    assert "latent bases" in chart.alternative and "2 kinds of users" in chart.alternative
     assert chart.svg().count("line mark container") == len(methods)
