@@ -98,23 +98,20 @@ def _few(draws: int, seed: int) -> list[dict]:
     """About as many pairs as a claim needs, so that it is often almost made."""
     world = {"users": 20, "pairs": 40, "features": 12, "alpha": 0.3, "decay": 1.0}
     said = "20 users, mixtures of 3 rewards (Dirichlet .3), 40 pairs each, 12 uneven features"
-    false, wrong = [], []
-    for found, cosine, angle in _judged(draws, seed, "few", FEW, **world):
-        false.append(found.claimed and angle > stats.BOUND)
-        wrong += [name and not own for name, own in _right(found, cosine)]
-    note = f"more than {stats.BOUND:g} degrees off"
-    return [
-        check(SPAN, said, "false-positive rate", np.asarray(false), at_most=FALSE, note=note),
-        check(NAME, said, "false-positive rate", np.asarray(wrong), at_most=WRONG, note=EVERY),
-    ]
+    return _false(said, _judged(draws, seed, "few", FEW, **world))
 
 
 def _blurred(draws: int, seed: int) -> list[dict]:
     """Nobody near a corner, so that the span can be told and corners can't."""
     world = {"users": 50, "pairs": 120, "features": 12, "alpha": 3.0}
     said = "50 users far from any of 3 rewards (Dirichlet 3), 120 pairs each, 12 features"
+    return _false(said, _judged(draws, seed, "blurred", BLURRED, **world))
+
+
+def _false(said: str, judged: Iterator[tuple]) -> list[dict]:
+    """Spans that are told and are off, and names that aren't those of the nearest reward."""
     false, wrong = [], []
-    for found, cosine, angle in _judged(draws, seed, "blurred", BLURRED, **world):
+    for found, cosine, angle in judged:
         false.append(found.claimed and angle > stats.BOUND)
         wrong += [name and not own for name, own in _right(found, cosine)]
     note = f"more than {stats.BOUND:g} degrees off"

@@ -6,18 +6,29 @@ import altair as alt
 import pandas as pd
 
 from lib.analyses.bases.few import ALONE, AUDITED, BASES, COLUMNS, METHODS, ONE, PRINCIPAL
-from lib.charts import theme
-from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.lines import Look, lines
+from lib.charts.render import Chart, frame, menu, nothing, plain, require
 
-INKS = ("better", "text", "baseline", "baseline", "worse", "muted")
-DASHES = ([1, 0], [1, 0], [6, 3], [2, 2], [1, 0], [4, 4])
-SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
+LOOKS = dict(
+    zip(
+        METHODS,
+        (
+            Look("better", (1, 0), "circle"),
+            Look("text", (1, 0), "diamond"),
+            Look("baseline", (6, 3), "square"),
+            Look("baseline", (2, 2), "triangle-up"),
+            Look("worse", (1, 0), "cross"),
+            Look("muted", (4, 4), "triangle-down"),
+        ),
+        strict=True,
+    )
+)
 HEIGHT = 280
 NOTHING = "No users were new to anything: there is nothing to draw."
 
 
 def few_shot(table: pd.DataFrame) -> Chart:
-    """Accuracy by number of pairs, a line a method; a menu chooses the people.
+    """Accuracy by number of pairs, a line a method; a menu chooses the users.
 
     ``table`` is ``stats.new_users``.
     """
@@ -55,44 +66,26 @@ def _layers(drawn: pd.DataFrame) -> list[alt.Chart]:
         scale=alt.Scale(zero=False, nice=True),
         axis=alt.Axis(title="ranked as the user chose", tickCount=6, grid=False),
     )
-    domain = list(METHODS)
-    legend = alt.Legend(
-        title=None, orient="bottom", direction="horizontal", columns=1, labelLimit=300
-    )
-    colour = alt.Scale(domain=domain, range=[theme.ink(role) for role in INKS])
-    dash = alt.Scale(domain=domain, range=list(DASHES))
-    shape = alt.Scale(domain=domain, range=list(SHAPES))
-    base = alt.Chart(inline(drawn)).transform_filter("datum.whose === whose")
-    stroke = alt.Stroke("method:N", scale=colour, legend=legend)
-    return [
-        base.transform_filter(f"datum.method === '{BASES}'")
-        .mark_area(opacity=0.18, fill=theme.ink("better"))
-        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
-        base.mark_line(strokeWidth=2).encode(
-            x=x,
-            y=y,
-            stroke=stroke,
-            strokeDash=alt.StrokeDash("method:N", scale=dash, legend=legend),
+    return lines(
+        drawn,
+        LOOKS,
+        kind="method",
+        x=x,
+        y=y,
+        where="datum.whose === whose",
+        band=BASES,
+        told={
+            "method": "",
+            "pairs:Q": "pairs",
+            "users:Q": "users",
+            "accuracy": ("accuracy", ".3f"),
+            "low": ("from", ".3f"),
+            "high": ("to", ".3f"),
+        },
+        legend=alt.Legend(
+            title=None, orient="bottom", direction="horizontal", columns=1, labelLimit=300
         ),
-        base.mark_point(size=44, strokeWidth=2, opacity=1, fill=theme.ink("background"))
-        .encode(
-            x=x,
-            y=y,
-            stroke=stroke,
-            shape=alt.Shape("method:N", scale=shape, legend=legend),
-            tooltip=tips(
-                {
-                    "method": "",
-                    "pairs:Q": "pairs",
-                    "users:Q": "users",
-                    "accuracy": ("accuracy", ".3f"),
-                    "low": ("from", ".3f"),
-                    "high": ("to", ".3f"),
-                }
-            ),
-        )
-        .properties(name="points"),
-    ]
+    )
 
 
 def _in_words(rows: pd.DataFrame, groups: list[str]) -> str:

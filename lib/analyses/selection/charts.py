@@ -16,17 +16,20 @@ from lib.analyses.selection.stats import (
     SHORTEST,
     WORSE,
 )
-from lib.charts import theme
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.lines import Look, lines
+from lib.charts.render import Chart, frame, menu, nothing, plain, require
 from lib.charts.rows import toned
 from lib.stats.winrates import ALL
 
 CHOSEN = "the rule"
-FORMS = (CHOSEN, GOLD, LONGEST, SHORTEST, RANDOM)
-INKS = ("better", "text", "worse", "worse", "baseline")
-DASHES = ([1, 0], [1, 0], [6, 3], [2, 2], [4, 4])
-SHAPES = ("circle", "diamond", "square", "triangle-up", "cross")
+LOOKS = {
+    CHOSEN: Look("better", (1, 0), "circle"),
+    GOLD: Look("text", (1, 0), "diamond"),
+    LONGEST: Look("worse", (6, 3), "square"),
+    SHORTEST: Look("worse", (2, 2), "triangle-up"),
+    RANDOM: Look("baseline", (4, 4), "cross"),
+}
 HEIGHT = 280
 NOTHING = "No item has several responses whose gold is known: there is nothing to pick from."
 
@@ -110,42 +113,24 @@ def _layers(drawn: pd.DataFrame, most: int) -> list[alt.Chart]:
         scale=alt.Scale(zero=False, nice=True),
         axis=alt.Axis(title="expected gold", tickCount=6, grid=False),
     )
-    domain = list(FORMS)
-    legend = alt.Legend(title=None, orient="bottom", direction="horizontal", columns=3)
-    colour = alt.Scale(domain=domain, range=[theme.ink(role) for role in INKS])
-    dash = alt.Scale(domain=domain, range=list(DASHES))
-    shape = alt.Scale(domain=domain, range=list(SHAPES))
-    base = alt.Chart(inline(drawn)).transform_filter("datum.rule === rule || datum.rule < 0")
-    stroke = alt.Stroke("form:N", scale=colour, legend=legend)
-    return [
-        base.transform_filter(f"datum.form === '{CHOSEN}'")
-        .mark_area(opacity=0.18, fill=theme.ink("better"))
-        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
-        base.mark_line(strokeWidth=2).encode(
-            x=x,
-            y=y,
-            stroke=stroke,
-            strokeDash=alt.StrokeDash("form:N", scale=dash, legend=legend),
-        ),
-        base.mark_point(size=44, strokeWidth=2, opacity=1, fill=theme.ink("background"))
-        .encode(
-            x=x,
-            y=y,
-            stroke=stroke,
-            shape=alt.Shape("form:N", scale=shape, legend=legend),
-            tooltip=tips(
-                {
-                    "form": "",
-                    "n:Q": "candidates",
-                    "gold": ("expected gold", ".3f"),
-                    "low": ("from", ".3f"),
-                    "high": ("to", ".3f"),
-                    "length": ("expected tokens", ".0f"),
-                }
-            ),
-        )
-        .properties(name="points"),
-    ]
+    return lines(
+        drawn,
+        LOOKS,
+        kind="form",
+        x=x,
+        y=y,
+        where="datum.rule === rule || datum.rule < 0",
+        band=CHOSEN,
+        told={
+            "form": "",
+            "n:Q": "candidates",
+            "gold": ("expected gold", ".3f"),
+            "low": ("from", ".3f"),
+            "high": ("to", ".3f"),
+            "length": ("expected tokens", ".0f"),
+        },
+        legend=alt.Legend(title=None, orient="bottom", direction="horizontal", columns=3),
+    )
 
 
 def _in_words(own: pd.DataFrame, rules: list[str]) -> str:
