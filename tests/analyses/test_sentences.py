@@ -109,7 +109,7 @@ def of_bases() -> list:
         study = latent.study(given, stimuli, most=4)
         methods, count = (few.BASES, few.ONE, few.ALONE), max(2, study.count)
         table = few.few_shot(given, study.pairs, count, trials=1, methods=methods)
-        told.append(bases.takeaways([study], table.assign(people=given.kind)))
+        told.append(bases.takeaways([study], table.assign(whose=given.kind)))
     nothing = latent.study(latent.people([]))
     return [*told, [bases.answer(nothing)], bases.glued([study])]
 
