@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from lib.training.bases import softmax
+from lib.training.bases.fitting import softmax
 
 SCALE = 100.0
 BASES = 5  # of the released script on summaries

@@ -6,6 +6,7 @@ from scipy import optimize
 
 from lib.errors import DataError
 from lib.training import bases
+from lib.training.bases.fitting import _Problem, softmax
 
 
 def planted(users=30, pairs=100, features=16, rewards=3, alpha=0.3, seed=0, decay=0.0):
@@ -74,7 +75,7 @@ def test_a_head_alone_is_the_penalised_head_of_that_users_pairs():
 def test_the_gradient_of_the_joint_fit_is_that_of_its_loss():
     x, user, *_ = planted(users=4, pairs=8, features=5)
     pairs = bases.grouped(x, user)
-    problem = bases._Problem(pairs, np.linspace(-1, 1, 5), 3, 0.7)
+    problem = _Problem(pairs, np.linspace(-1, 1, 5), 3, 0.7)
     flat = np.random.default_rng(0).standard_normal(5 * 3 + 4 * 3)
     numeric = optimize.approx_fprime(flat, lambda v: problem.value(v)[0], 1e-6)
     assert np.allclose(problem.value(flat)[1], numeric, atol=1e-4)
@@ -88,10 +89,10 @@ def test_weights_of_new_users_minimise_their_own_loss():
     along = pairs.z[pairs.user == 2] @ inside
 
     def loss(w):
-        return np.logaddexp(0, -along @ bases.softmax(w)).sum() + w @ w / (2 * bases.LOGIT**2)
+        return np.logaddexp(0, -along @ softmax(w)).sum() + w @ w / (2 * bases.LOGIT**2)
 
     best = optimize.minimize(loss, np.zeros(3), tol=1e-10)
-    assert np.allclose(found[2], bases.softmax(best.x), atol=0.02)
+    assert np.allclose(found[2], softmax(best.x), atol=0.02)
 
 
 def test_a_new_user_without_a_pair_has_the_weights_of_the_others():
@@ -100,7 +101,7 @@ def test_a_new_user_without_a_pair_has_the_weights_of_the_others():
     found = bases.fit(pairs, 3)
     none = pairs.only(np.zeros(len(pairs), bool))
     weight = bases.weigh(found.coefficients, none, found.mean, found.precision)
-    assert np.allclose(weight, bases.softmax(found.mean))
+    assert np.allclose(weight, softmax(found.mean))
 
 
 def test_angles_are_between_rewards_so_coordinates_of_the_states_do_not_matter():

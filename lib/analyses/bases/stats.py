@@ -118,8 +118,8 @@ def study(
         ``steady``, one row: the largest principal angle in degrees between fits begun anew
         (``restarts``, the largest) and between halves of the items (``halves``, the mean),
         ``expected``: the angle to the truth that halves speak of
-        (``lib.training.bases.expected_angle``), ``truth``: that angle for simulated users, and
-        ``claimed``.
+        (``lib.training.bases.spans.expected_angle``), ``truth``: that angle for simulated users,
+        and ``claimed``.
 
         ``bases``, a row a basis: ``name`` and ``why`` it has none; ``share``, its mean weight;
         ``near``, how many users give it ``PURE`` or more, and who is ``nearest``; what evidence
