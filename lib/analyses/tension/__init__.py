@@ -2,9 +2,14 @@
 
 Of a study that ``python -m lib train tension`` left, of no run.
 
-``stats``        accuracy, silenced neurons beside random ones, overlaps, what is kept, what helps
+``tasks``        test sets and their parts, and what models rank right in them
 ``crossed``      means over prompts and seeds together
 ``published``    the published figures of this backbone, and those of an earlier run here
+``abilities``    ``accuracy``, ``lengths``, ``helps``
+``silencing``    ``silenced``, beside random neurons; ``shrinkage``, ``margins``
+``neurons``      ``overlaps``, ``kept``, ``layers``
+``earlier``      ``against``
+``stats``        all of these for the page
 ``charts``       accuracies, silenced neurons, overlaps, what helps
 ``words``        takeaways
 ``worlds``       a tiny network with known shared neurons, and one with none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lib.analyses.tension import crossed, stats
+from lib.analyses.tension import crossed, neurons, silencing
 from lib.analyses.tension.worlds import LAYERS, WIDTH, network
 from lib.planted.checks import POWER, check, generator, many, seeds
 from lib.training.tension.kept import GRADIENT, HARMLESS, HELPFUL, MIXED, SHARED, SOURCES
@@ -31,10 +31,10 @@ def _even(draws: int, seed: int) -> list[dict]:
     world = f"abilities spread evenly over all neurons; {SIZE}"
     apart, matter, published = [], [], []
     for one in seeds(seed, "tension/even", many(draws, 2 * MOST)):
-        table = stats.silenced(network(0, seed=one))
-        apart.append(table["verdict"].isin([stats.LOWER, stats.HIGHER]).any())
+        table = silencing.silenced(network(0, seed=one))
+        apart.append(table["verdict"].isin([silencing.LOWER, silencing.HIGHER]).any())
         own = table[(table["set"] == SHARED) & (table["model"] == MIXED) & table["p"].notna()]
-        matter.append((own["verdict"] == stats.LOWER).any())
+        matter.append((own["verdict"] == silencing.LOWER).any())
         published.append((own["change"] < 0).all())
     rate = "false-positive rate"
     return [
@@ -57,11 +57,11 @@ def _shared(draws: int, seed: int) -> list[dict]:
     found, needed = [], []
     for one in seeds(seed, "tension/shared", many(draws, MOST)):
         study = network(SHARED_NEURONS, seed=one)
-        table = stats.silenced(study)
+        table = silencing.silenced(study)
         own = table[(table["set"] == GRADIENT) & (table["model"] == MIXED) & table["p"].notna()]
-        needed.append(len(own) == len(SOURCES) and (own["verdict"] == stats.LOWER).all())
+        needed.append(len(own) == len(SOURCES) and (own["verdict"] == silencing.LOWER).all())
         tops = [
-            stats.mask(study, number, side, GRADIENT).ravel()[:SHARED_NEURONS]
+            neurons.mask(study, number, side, GRADIENT).ravel()[:SHARED_NEURONS]
             for number in study.seeds
             for side in (HELPFUL, HARMLESS)
         ]

@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from lib.analyses.tension.stats import (
-    ACCURACY,
-    HELPS,
-    HIGHER,
-    LOWER,
-    MARGINS,
-    OVERLAPS,
-    SILENCED,
-)
+from lib.analyses.tension.abilities import ACCURACY, HELPS
+from lib.analyses.tension.neurons import OVERLAPS
+from lib.analyses.tension.silencing import HIGHER, LOWER, MARGINS, SILENCED
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, nothing, require
 from lib.charts.rows import toned

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from lib import words
-from lib.analyses.tension.stats import (
-    ALIKE_IN_STYLE,
-    HIGHER,
-    LOWER,
-    PAIRS,
-    VERDICTS,
-)
+from lib.analyses.tension.neurons import PAIRS
+from lib.analyses.tension.silencing import HIGHER, LOWER, VERDICTS
+from lib.analyses.tension.tasks import ALIKE_IN_STYLE
 from lib.training.tension import kept
 from lib.training.tension.kept import (
     BASE,

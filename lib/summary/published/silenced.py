@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from lib.analyses.tension import stats
-from lib.analyses.tension.stats import ALIKE_IN_STYLE, LOWER
+from lib.analyses.tension.silencing import LOWER
+from lib.analyses.tension.tasks import ALIKE_IN_STYLE
 from lib.training.tension.kept import (
     BASE,
     HARMLESS,

@@ -13,7 +13,8 @@ import pytest
 from safetensors.numpy import save_file
 from scipy import stats as scipy_stats
 
-from lib.analyses.tension import charts, crossed, published, stats, words
+from lib.analyses.tension import charts, crossed, neurons, published, silencing, stats, words
+from lib.analyses.tension.tasks import tasks
 from lib.analyses.tension.worlds import SHARE, network
 from lib.book import pages
 from lib.training.tension import kept
@@ -70,18 +71,18 @@ def test_a_further_seed_is_expected_in_students_prediction_interval():
 
 def test_shared_neurons_are_found_and_needed(planted):
     for side in (HELPFUL, HARMLESS):
-        assert stats.mask(planted, 0, side, GRADIENT).ravel()[:PLANTED].mean() >= 0.9
-        assert not stats.mask(planted, 0, side, OWN).ravel()[:PLANTED].any()
+        assert neurons.mask(planted, 0, side, GRADIENT).ravel()[:PLANTED].mean() >= 0.9
+        assert not neurons.mask(planted, 0, side, OWN).ravel()[:PLANTED].any()
     table = stats.silenced(planted)
     own = table[(table["model"] == MIXED) & (table["put"] == "zero")].set_index(["set", "task"])
-    assert (own.loc[GRADIENT, "verdict"] == stats.LOWER).all()
+    assert (own.loc[GRADIENT, "verdict"] == silencing.LOWER).all()
     assert (own.loc[GRADIENT, "more_high"] < 0).all()
-    assert not (own.loc[OWN, "verdict"] == stats.LOWER).any()
+    assert not (own.loc[OWN, "verdict"] == silencing.LOWER).any()
 
 
 def test_where_abilities_are_spread_evenly_no_set_matters_more(even):
     table = stats.silenced(even)
-    assert not table["verdict"].isin([stats.LOWER, stats.HIGHER]).any()
+    assert not table["verdict"].isin([silencing.LOWER, silencing.HIGHER]).any()
     assert "the two aren't told apart" in words.answer(table, stats.overlaps(even))
 
 
@@ -102,9 +103,9 @@ def test_the_change_is_that_of_the_accuracies(planted):
 
 def test_overlaps_stand_beside_two_seeds_the_base_and_chance(planted):
     table = stats.overlaps(planted).set_index(["kind", "pair"])
-    tops = [stats.mask(planted, 0, side, OWN) for side in (HELPFUL, HARMLESS)]
+    tops = [neurons.mask(planted, 0, side, OWN) for side in (HELPFUL, HARMLESS)]
     least, most = table.loc[(OWN, "helpful and harmless"), ["least", "most"]]
-    assert least <= stats.jaccard(*tops) <= most
+    assert least <= neurons.jaccard(*tops) <= most
     assert (table["by_chance"] == SHARE / (2 - SHARE)).all()
     assert table.loc[(OWN, "two seeds of one objective"), "seeds"] == 3 * 10
     assert table.loc[(OWN, "helpful and the base's"), "jaccard"] > 0.5
@@ -196,7 +197,7 @@ def test_best_of_all_counts_items_and_styles_are_those_of_one_place():
     better, worse = (x.ravel() for x in np.meshgrid([0, 1, 2], [3, 4, 5]))
     own = Set("rm-bench", better, worse, np.full(9, "chat"), np.zeros(9, int), np.full(6, 9))
     study = replace(study, sets={own.name: own})
-    found = {task.name: len(task.rows) for task in stats.tasks(study)}
+    found = {task.name: len(task.rows) for task in tasks(study)}
     assert found == {"rm-bench chat": 9, "rm-bench chat, alike in style": 3}
 
 
@@ -311,7 +312,7 @@ def test_the_page_stands_on_what_there_is(planted, tmp_path, left):
         r".{60}\b(nan|NaN|inf|None)\b.{20}", text
     )
     assert len(pd.read_parquet(tmp_path / "out" / "tension_silenced.parquet").columns) == len(
-        stats.SILENCED
+        silencing.SILENCED
     )
 
 
