@@ -248,13 +248,13 @@ def pages(rows: int) -> list[str]:
     return [f"{k + 1} to {min(k + A_PAGE, rows)}" for k in range(0, rows, A_PAGE)]
 
 
-def require(table: pd.DataFrame, columns: Iterable[str], what: str) -> None:
-    """Check that a table can be drawn.
+def require(table: pd.DataFrame, columns: Iterable[str], what: str, *, empty: bool = False) -> None:
+    """Check that a table can be drawn, or, where it may be ``empty``, that ``nothing`` can.
 
     Raises
     ------
     DataError
-        When a column is missing or there is no row.
+        When a column is missing, or there is no row and it may not be empty.
     """
     missing = [column for column in columns if column not in table]
     if missing:
@@ -263,5 +263,5 @@ def require(table: pd.DataFrame, columns: Iterable[str], what: str) -> None:
             ", ".join(map(str, table.columns)) or "no columns",
             "Give the table as lib.stats returns it.",
         )
-    if table.empty:
+    if table.empty and not empty:
         raise DataError(f"a row in the table of {what}", "none", "Check what was selected.")

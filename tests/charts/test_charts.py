@@ -381,6 +381,16 @@ def test_a_table_that_cannot_be_drawn_is_an_error(world, change, says):
         charts.validity(change(world[0]))
 
 
+def test_a_table_that_may_be_empty_still_needs_its_columns():
+    table = table_of(head=["a"], win_rate=[0.4], verdict=["inverted"])
+    none = table.iloc[:0]
+    render.require(none, ("head", "verdict"), "verdicts", empty=True)
+    with pytest.raises(DataError, match="a row in the table of verdicts"):
+        render.require(none, ("head", "verdict"), "verdicts")
+    with pytest.raises(DataError, match="column 'n_heads' in the table of verdicts"):
+        render.require(none, ("head", "n_heads"), "verdicts", empty=True)
+
+
 def test_baselines_of_another_shape_are_an_error(world):
     with pytest.raises(DataError, match="column 'baseline'"):
         charts.validity(world[0], world[0])

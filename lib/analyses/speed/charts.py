@@ -27,7 +27,7 @@ BAR = 14  # px
 
 def seconds(table: pd.DataFrame) -> Chart:
     """Seconds per 1,000 items of each of ``stats.ways``, ours in colour; a scale a part."""
-    require(table.reindex(range(1)) if table.empty else table, WAYS, "ways")
+    require(table, WAYS, "ways", empty=True)
     if table.empty:
         return nothing("No way of running a model was measured.", table, "speed")
     drawn = _rows(table)

@@ -19,7 +19,7 @@ LEVEL = "Intervals of 95% over prompts and seeds together"
 
 def accuracies(table: pd.DataFrame) -> Chart:
     """How often each model ranks right, a task a row; a menu chooses the model."""
-    require(table.reindex(range(1)) if table.empty else table, ACCURACY, "accuracies")
+    require(table, ACCURACY, "accuracies", empty=True)
     if table.empty:
         return nothing("No model was trained.", table, "tension_accuracy")
     rows = pd.DataFrame(
@@ -50,7 +50,7 @@ def accuracies(table: pd.DataFrame) -> Chart:
 
 def silenced(table: pd.DataFrame) -> Chart:
     """What silencing sets of neurons costs on the held-out sets, beside random ones."""
-    require(table.reindex(range(1)) if table.empty else table, SILENCED, "silenced neurons")
+    require(table, SILENCED, "silenced neurons", empty=True)
     shown = table[(table["put"] == "zero") & table["task"].isin(SOURCES.values())]
     if shown.empty:
         return nothing("No neurons were silenced.", table, "tension_silenced")
@@ -88,7 +88,7 @@ def silenced(table: pd.DataFrame) -> Chart:
 
 def margins(table: pd.DataFrame) -> Chart:
     """The spread of margins, before and after sets are silenced."""
-    require(table.reindex(range(1)) if table.empty else table, MARGINS, "margins")
+    require(table, MARGINS, "margins", empty=True)
     if table.empty:
         return nothing("No margins were kept.", table, "tension_margins")
     rows = pd.DataFrame(
@@ -117,7 +117,7 @@ def margins(table: pd.DataFrame) -> Chart:
 
 def overlaps(table: pd.DataFrame) -> Chart:
     """Jaccard of sets of neurons; a menu chooses the importance."""
-    require(table.reindex(range(1)) if table.empty else table, OVERLAPS, "overlaps")
+    require(table, OVERLAPS, "overlaps", empty=True)
     known = table[table["jaccard"].notna()]
     if known.empty:
         return nothing("No two sets of neurons can be compared.", table, "tension_overlaps")
@@ -150,7 +150,7 @@ def overlaps(table: pd.DataFrame) -> Chart:
 
 def helps(table: pd.DataFrame) -> Chart:
     """What each model of both sources gains over the mixed one."""
-    require(table.reindex(range(1)) if table.empty else table, HELPS, "what helps")
+    require(table, HELPS, "what helps", empty=True)
     shown = table[~table["model"].isin([MIXED])]
     if shown.empty:
         return nothing("Nothing but the mixed model was trained.", table, "tension_helps")

@@ -60,7 +60,7 @@ def differences(table: pd.DataFrame) -> Chart:
 
     ``table`` is as ``lib.summary.compare`` returns it.
     """
-    require(table.reindex(range(1)) if table.empty else table, DIFFERENCES, "differences")
+    require(table, DIFFERENCES, "differences", empty=True)
     if table.empty:
         sentence = "Fewer than two models share a dataset: there is nothing to compare."
         return nothing(sentence, table, "differences")
@@ -88,7 +88,7 @@ def agreement(table: pd.DataFrame) -> Chart:
 
     ``table`` is as ``lib.summary.agreement`` returns it.
     """
-    require(table.reindex(range(1)) if table.empty else table, AGREEMENT, "agreement")
+    require(table, AGREEMENT, "agreement", empty=True)
     if table.empty:
         sentence = "Fewer than two models share a dataset: there is nothing to compare."
         return nothing(sentence, table, "agreement")
@@ -117,7 +117,7 @@ def depths(table: pd.DataFrame) -> Chart:
 
     ``table`` is as ``lib.summary.profiles`` returns it.
     """
-    require(table.reindex(range(1)) if table.empty else table, PROFILES, "depths")
+    require(table, PROFILES, "depths", empty=True)
     if table.empty:
         return nothing("No lens page of these models was made.", table, "depths")
     models = list(dict.fromkeys(table["model"]))

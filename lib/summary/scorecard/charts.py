@@ -93,7 +93,7 @@ def matrix(table: pd.DataFrame, longer: pd.DataFrame | None = None) -> Chart:
     DataError
         When a column is missing.
     """
-    require(table.reindex(range(1)) if table.empty else table, DRAWN, "verdicts")
+    require(table, DRAWN, "verdicts", empty=True)
     if table.empty:
         return nothing("No validity page was executed: there are no verdicts.", table, "matrix")
     table = known(table)
