@@ -25,7 +25,7 @@ from scipy import stats
 
 from lib.data.items import Items
 from lib.models.sae import Reward
-from lib.stats import latents, maxima, permutation, signed
+from lib.stats import latents, maxima, permutation, ratios, signed
 from lib.stats.latents import Sparse
 
 BETTER, WORSE, NOT_SHOWN = "toward the better", "toward the worse", "not shown"
@@ -364,7 +364,7 @@ def features(
     weight = found.reward.weight[used].astype(float)
     difference, told = sides(found, flips=flips, seed=seed)
     mean = difference.mean(axis=0)
-    low, high = _t(difference)
+    _, low, high = ratios.mean(difference, LEVEL)
     c, j = (found.by_prompt(z[rows].astype(float)) for rows in (found.better, found.worse))
     base = _denominator(c, j)
     chosen = maxima.flips((c - j) / len(c), scale=base, draws=flips, seed=seed)
@@ -398,14 +398,6 @@ def sides(found: Sparse, *, flips: int = FLIPS, seed: int = 0) -> tuple[np.ndarr
     """Each prompt's mean difference in w_i z_i, (prompts, used), and its test over all latents."""
     difference = found.by_prompt(found.gaps)
     return difference, maxima.flips(difference, draws=flips, seed=seed)
-
-
-def _t(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    count, mean = len(values), values.mean(axis=0)
-    if count < 2:
-        return np.full_like(mean, np.nan), np.full_like(mean, np.nan)
-    half = stats.t.ppf((1 + LEVEL) / 2, count - 1) * values.std(axis=0, ddof=1) / np.sqrt(count)
-    return mean - half, mean + half
 
 
 def _denominator(c: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -510,7 +502,7 @@ def _named(halves: list[list[np.ndarray]], criteria: np.ndarray) -> dict[str, An
         if enough[k] and k != own
     }
     rival = max(others, key=lambda name: abs(others[name].mean()))
-    low, high = _t(values)
+    _, low, high = ratios.mean(values, LEVEL)
     return {
         "criterion": criteria[own],
         "effect": values.mean() / spread,
