@@ -109,6 +109,10 @@ def _given(options, *names: str) -> dict:
     return {name: getattr(options, name) for name in names}
 
 
+def _scoring(options) -> dict:
+    return _given(options, *(flag.removeprefix("--") for flag in SCORING))
+
+
 def _items(options):
     from lib.data import load_items
 
@@ -163,8 +167,7 @@ def _audit(options) -> None:
     except ValueError as error:
         found = f"{' '.join(options.datasets)!r} ({error})"
         raise ParameterError("names of datasets", found, "Close each quote.") from None
-    names = ("source", "limit", "seed", "dtype", "device", "date", "yes", "cores")
-    index = audit(options.model, datasets, **_given(options, *names))
+    index = audit(options.model, datasets, cores=options.cores, **_scoring(options))
     print(f"The book is built. Open {index.as_uri()}")
 
 
@@ -180,7 +183,6 @@ def _check(options) -> int:
 def _compare(options) -> None:
     from lib.summary.compare.command import run
 
-    names = ("json", "head", "fresh", "source", "limit", "seed", "device", "dtype", "date", "yes")
     page = Path(options.page) if options.page else None
     folder = str(page.absolute().with_suffix(".tables")) if page else ""
     found = run(
@@ -189,7 +191,8 @@ def _compare(options) -> None:
         show_text=options.show_text,
         most=options.contested,
         tables=folder,
-        **_given(options, *names),
+        **_given(options, "json", "head", "fresh"),
+        **_scoring(options),
     )
     if page:
         from lib.book import pages
@@ -201,9 +204,7 @@ def _compare(options) -> None:
 def _exploits(options) -> None:
     from lib.analyses.exploits.command import run
 
-    names = ("source", "limit", "seed")
-    machine = _given(options, "device", "dtype", "date", "yes")
-    run(options.model, options.data, **_given(options, *names), **machine)
+    run(options.model, options.data, **_scoring(options))
     if options.page:
         from lib.book import pages, plan
 
@@ -218,9 +219,8 @@ def _exploits(options) -> None:
 def _report(options) -> None:
     from lib.audits.command import report
 
-    names = ("against", "quick", "source", "limit", "seed", "device", "dtype", "date", "yes")
-    given = _given(options, "out", "json", "results")
-    page, beside = report(options.model, options.datasets, **given, **_given(options, *names))
+    given = _given(options, "out", "json", "results", "against", "quick")
+    page, beside = report(options.model, options.datasets, **given, **_scoring(options))
     print(f"Page: {page}\nVerdicts and numbers: {beside}")
 
 
@@ -462,6 +462,13 @@ MACHINE = {
     "--date": "that a chat template writes as today's; 2024-07-26 if unset",
     "--yes": "start even if it takes hours",
 }
+# Of commands that score datasets where no run is kept, which all hand these on.
+SCORING = {
+    "--source": "a folder of a dataset's files, or of several's; the hub if unset",
+    "--limit": "at most this many items of each dataset that is scored now; 0: all",
+    "--seed": "of that sample",
+    **MACHINE,
+}
 SMOL = {
     "--source": ("folder of real preference files", {"required": True}),
     "--out": ("folder for weights and card; the package's by default", {}),
@@ -577,11 +584,8 @@ COMMANDS = {
             "--model": "an embedded model, a folder or a hub id",
             "--datasets": "datasets' names, or file:PATH; several in one text are split as a "
             "shell does",
-            "--source": "folder of a dataset, or of several; the hub if unset",
-            "--limit": "at most this many items of each; 0: all",
-            "--seed": "of the sample that limit takes",
             "--cores": None,
-            **MACHINE,
+            **SCORING,
         },
     ),
     "verify": (
@@ -632,10 +636,7 @@ COMMANDS = {
             ),
             "--show-text": "also the text of contested items, of file: datasets alone",
             "--fresh": "score now, also where a run is committed",
-            "--source": "a folder of a dataset's files, or of several's; the hub if unset",
-            "--limit": "at most this many items of what is scored now; 0: all",
-            "--seed": "of that sample",
-            **MACHINE,
+            **SCORING,
         },
     ),
     "exploits": (
@@ -649,11 +650,9 @@ COMMANDS = {
                 {"default": "stimuli/exploits"},
             ),
             "--exploit": EXPLOIT,
-            "--source": "a folder of its files; the hub if unset",
-            "--limit": "at most this many items; 0: all",
-            "--seed": "of that sample",
             "--page": ("execute the page there", TEXT | FILE),
-            **MACHINE,
+            **SCORING,
+            "--source": "a folder of its files; the hub if unset",
         },
     ),
     "report": (
@@ -679,10 +678,8 @@ COMMANDS = {
                 TEXT | {"metavar": "FOLDER"},
             ),
             "--quick": "check eight short items alone",
-            "--source": "a folder of a dataset's files, or of several's; the hub if unset",
-            "--limit": "at most this many items of what is scored now; 0: all",
+            **SCORING,
             "--seed": "of that sample, and of the check's",
-            **MACHINE,
         },
     ),
     "diff": (
