@@ -18,7 +18,8 @@ from lib.extraction import disk, scoring
 from lib.models import identity
 from lib.models.prompt import RenderError
 
-TOLERANCE = 1e-4  # of a head's standard deviation over the run, in float32
+TOLERANCE = 1e-4  # of a head's or a layer's standard deviation over the run, in float32
+LAYERS = "layer_hidden"
 
 
 def verify(
@@ -27,7 +28,8 @@ def verify(
     """Compare a run with what a model, in float32, makes of its items now.
 
     All of the run's items are tokenised, and ``n`` of them scored, a seeded sample of the
-    shorter half. The items are those that the run was made from, or more.
+    shorter half; where the run keeps states of every layer for all responses, those are
+    compared, too. The items are those that the run was made from, or more.
 
     Returns
     -------
@@ -66,20 +68,26 @@ def verify(
     shorter = np.flatnonzero(length <= np.median(length))
     rng = np.random.default_rng(seed)
     sample = np.sort(rng.permutation(shorter)[:n])
+    taps = ("layers",) if LAYERS in run and bool(run[LAYERS].notnull().all()) else ()
     with tempfile.TemporaryDirectory() as folder:
         again = scoring.extract(
-            model, kept.select(sample), store=folder, held_out=False, progress=False
-        )["score"].values
-    scores = run["score"].values
-    before = scores[np.isin(owner, sample)]
-    spread = scores.std(axis=0)
-    spread[spread == 0] = 1.0  # of a head that doesn't vary the difference itself
-    largest = float((np.abs(again - before) / spread).max())
-    if not largest <= TOLERANCE:
-        raise differ(
-            f"scores within {TOLERANCE:g} sd of a head", f"a difference of {largest:.2g} sd"
+            model, kept.select(sample), taps=taps, store=folder, held_out=False, progress=False
         )
-    return {"items": len(kept), "responses": len(before), "largest": largest}
+    scored = np.isin(owner, sample)
+    compared = {"score": "head"} | ({LAYERS: "layer"} if taps else {})
+    largest = dict.fromkeys(compared, 0.0)
+    for name, each in compared.items():
+        before = run[name]
+        spread = before.std([dim for dim in before.dims if dim != each]).values
+        spread[spread == 0] = 1.0  # of what doesn't vary the difference itself
+        apart = np.abs(again[name].values - before.values[scored])
+        apart = np.moveaxis(apart, before.dims.index(each), -1) / spread
+        if not (most := float(apart.max())) <= TOLERANCE:
+            raise differ(
+                f"{name} within {TOLERANCE:g} sd of a {each}", f"a difference of {most:.2g} sd"
+            )
+        largest[name] = most
+    return {"items": len(kept), "responses": int(scored.sum()), "largest": largest["score"]}
 
 
 def stamp(folder: str | Path, run: xr.Dataset, model, found: dict[str, int | float]) -> None:

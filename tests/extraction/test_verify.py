@@ -48,6 +48,15 @@ def test_other_texts_tokens_scores_and_heads_are_named(run, tiny_model):
         verify(run.assign_coords(head=["first", "third"]), tiny_model, made_up())
 
 
+def test_states_of_every_layer_are_compared_where_all_are_kept(tiny_model, tmp_path):
+    run = extract(tiny_model, made_up(), taps=("layers",), store=tmp_path)
+    assert verify(run, tiny_model, made_up(), n=3)["responses"] == 6
+    moved = run["layer_hidden"].copy()
+    moved[:, 1, 0] += 0.01
+    with pytest.raises(StoreError, match="layer_hidden within 0.0001 sd of a layer"):
+        verify(run.assign(layer_hidden=moved), tiny_model, made_up())
+
+
 def test_a_head_that_does_not_vary_is_verified_and_a_refusing_template_named(
     run, tiny_model, byte_tokenizer
 ):
