@@ -5,9 +5,10 @@
  * window can be asked for, so it is scrolled to a chart's text: a window as high as the page would
  * have to be painted.
  */
-async (least) => {
-  // What fades in has the colours of what it fades from.
-  await Promise.all(document.getAnimations().map((a) => a.finished.catch(() => null)));
+(least) => {
+  // What fades in has the colours of what it fades from, until it is at its end.
+  for (const fading of document.getAnimations())
+    if (fading.effect.getComputedTiming().endTime !== Infinity) fading.finish();
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const cache = new Map();
 
@@ -39,21 +40,24 @@ async (least) => {
     return (high + 0.05) / (low + 0.05);
   }
 
-  function opacity(element) {
-    let found = 1;
-    for (let e = element; e; e = e.parentElement) found *= Number(getComputedStyle(e).opacity);
-    return found;
+  // Texts share most of what they lie in: each element is asked once.
+  function once(ask) {
+    const known = new Map();
+    return (element) => {
+      if (!known.has(element)) known.set(element, ask(element));
+      return known.get(element);
+    };
   }
 
-  function behind(element) {
-    const layers = [];
-    for (let e = element; e; e = e.parentElement) {
-      layers.push(rgba(getComputedStyle(e).backgroundColor));
-      if (layers.at(-1)[3] === 1) break;
-    }
-    const root = getComputedStyle(document.documentElement).colorScheme.includes("dark") ? 0 : 255;
-    return layers.reduceRight((below, layer) => over(layer, below), [root, root, root]);
-  }
+  const opacity = once((element) =>
+    element ? Number(getComputedStyle(element).opacity) * opacity(element.parentElement) : 1,
+  );
+  const root = getComputedStyle(document.documentElement).colorScheme.includes("dark") ? 0 : 255;
+  const behind = once((element) => {
+    if (!element) return [root, root, root];
+    const own = rgba(getComputedStyle(element).backgroundColor);
+    return own[3] === 1 ? own.slice(0, 3) : over(own, behind(element.parentElement));
+  });
 
   function inWindow(range) {
     const box = () => range.getBoundingClientRect();
