@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import Chart, frame, inline, menu, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layered, menu, plain, require, tips
 from lib.charts.rows import END, LEFT, between, tones, touch, write
 from lib.planted.checks import COLUMNS, tightest
 
@@ -99,10 +99,10 @@ def _layers(drawn: pd.DataFrame, groups: list) -> alt.TopLevelMixin:
     layers = [
         base.mark_rect(
             fill=theme.ink("rule"), opacity=0.6, height=14, yOffset=line, cornerRadius=2
-        ).encode(x=alt.X("zone_low:Q", scale=scale, axis=axis), x2="zone_high:Q", y=y),
+        ).encode(x=alt.X("zone_low:Q", scale=scale, axis=axis), x2=alt.X2("zone_high:Q"), y=y),
         base.mark_rule(strokeWidth=2.5, strokeCap="round", yOffset=line).encode(
             x=alt.X("low99:Q", scale=scale, axis=axis),
-            x2="high99:Q",
+            x2=alt.X2("high99:Q"),
             y=y,
             stroke=alt.Stroke("tone:N", scale=inks, legend=None),
         ),
@@ -126,7 +126,7 @@ def _layers(drawn: pd.DataFrame, groups: list) -> alt.TopLevelMixin:
         write(base, "rate", END, y, yOffset=head, fontWeight=600),
         touch(base, tips(dict.fromkeys(("claim", "world", "rate", "target", "under"), "")), y),
     ]
-    chart = alt.layer(*layers, data=inline(drawn)).transform_filter("datum.group === group")
+    chart = layered(layers, inline(drawn), "datum.group === group")
     return frame(
         chart,
         menu("group", "Analysis", groups),

@@ -41,7 +41,7 @@ def head_names(gutter: int, only: str = "true", quiet: bool = False) -> alt.Char
             fill=theme.ink("muted" if quiet else "text"),
             limit=alt.ExprRef(f"narrow ? width : {gutter - 10}"),
         )
-        .encode(x=alt.value(0), y=alt.Y("title:Q", scale=None, axis=None), text="name:N")
+        .encode(x=alt.XValue(0), y=alt.Y("title:Q", scale=None, axis=None), text=alt.Text("name:N"))
     )
 
 
@@ -52,7 +52,7 @@ def apart(only: str) -> alt.Chart:
         .transform_joinaggregate(leftmost="min(column)", groupby=["row"])
         .transform_filter(f"datum.column === datum.leftmost && {only}")
         .mark_rule(stroke=theme.ink("rule"))
-        .encode(x=alt.value(0), x2=alt.value("width"), y=alt.Y("line:Q", scale=None, axis=None))
+        .encode(x=alt.XValue(0), x2=alt.X2Value("width"), y=alt.Y("line:Q", scale=None, axis=None))
     )
 
 
@@ -101,6 +101,6 @@ def column_names(
         ),
     ).encode(
         x=x,
-        y=alt.value(theme.either(narrow_top - 4, wide_top - 8)),
-        text="title:N" if short else "across:N",
+        y=alt.YValue(theme.either(narrow_top - 4, wide_top - 8)),
+        text=alt.Text("title:N" if short else "across:N"),
     )

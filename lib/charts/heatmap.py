@@ -12,7 +12,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
-from lib.charts.render import Chart, frame, inline, plain, spanned, tips, written
+from lib.charts.render import Chart, frame, inline, layered, plain, spanned, tips, written
 
 # Win rate → (light, dark): at .2 and below, at one half, at .8 and above. Words in the text
 # colour keep a contrast of 4.5 on all of them.
@@ -87,7 +87,7 @@ def heatmap(
     if below is not None:
         layers += [apart(other), head_names(gutter, other, quiet=True)]
     return frame(
-        alt.layer(*layers, data=inline(drawn)).transform_calculate(**places),
+        layered(layers, inline(drawn), **places),
         height=wide_top + STEP * rows + height,
         narrow=narrow_top + NARROW_STEP * rows + height,
     )
@@ -121,7 +121,7 @@ def _cells(x, count: int, coloured: str) -> list[alt.Chart]:
         alt.Chart()
         .mark_text(baseline="middle", fontSize=size, fill=theme.ink("text"))
         .properties(name="numbers")
-        .encode(x=x, y=MIDDLE, text="number:N"),
+        .encode(x=x, y=MIDDLE, text=alt.Text("number:N")),
     ]
 
 

@@ -19,6 +19,7 @@ from lib.charts.render import (
     Chart,
     frame,
     inline,
+    layered,
     menu,
     plain,
     require,
@@ -114,17 +115,13 @@ def intervals(
     order = list(range(A_PAGE if turning else count))
     scale = _scale(drawn, reference, domain)
     inks = tones(*drawn["tone"].unique())
-    chart = (
-        alt.layer(
-            *_layers(drawn["name"], order, title, reference, scale, beside, inks),
-            data=inline(drawn),
-        )
-        .transform_filter(f"datum.group === group && {on_page}")
-        .transform_calculate(
-            number=number,
-            interval=spanned(".3f"),
-            **({"compared": written("beside", ".3f")} if beside else {}),
-        )
+    chart = layered(
+        _layers(drawn["name"], order, title, reference, scale, beside, inks),
+        inline(drawn),
+        f"datum.group === group && {on_page}",
+        number=number,
+        interval=spanned(".3f"),
+        **({"compared": written("beside", ".3f")} if beside else {}),
     )
     heights = {"height": STEP * len(order), "narrow": NARROW_STEP * len(order)}
     return Chart(
@@ -170,7 +167,7 @@ def _layers(names, order, title, reference, scale, beside, inks) -> list[alt.Cha
         *([other] if beside else []),
         base.mark_rule(strokeWidth=2.5, strokeCap="round", yOffset=LINE).encode(
             x=alt.X("low:Q"),
-            x2="high:Q",
+            x2=alt.X2("high:Q"),
             y=ROW,
             stroke=alt.Stroke("tone:N", scale=inks, legend=None),
         ),
@@ -184,7 +181,7 @@ def _layers(names, order, title, reference, scale, beside, inks) -> list[alt.Cha
         write(
             base.transform_filter("!isValid(datum.value)"),
             "note",
-            alt.value(theme.either(0, left)),
+            alt.XValue(theme.either(0, left)),
             yOffset=LINE,
             fontStyle="italic",
             fill=theme.ink("muted"),

@@ -60,7 +60,7 @@ def lines(
     return [
         base.transform_filter(f"datum.{kind} === '{band}'")
         .mark_area(opacity=0.18, fill=theme.ink("better"))
-        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
+        .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
         base.mark_line(strokeWidth=2).encode(
             x=x,
             y=y,

@@ -159,6 +159,19 @@ def inline(frame: pd.DataFrame) -> alt.InlineData:
     return alt.InlineData(values=text.getvalue(), format={"type": "csv", "parse": parse})
 
 
+def layered(
+    layers: Sequence[alt.Chart], data: alt.InlineData, only: str = "", **texts: str
+) -> alt.LayerChart:
+    """Layers that share one table: of its records those that pass ``only``, with ``texts``, which
+    are expressions, beside their fields.
+
+    All is given at once, since a layered chart copies its layers for each part that is added.
+    """
+    kept = [alt.FilterTransform(only)] if only else []
+    told = [alt.CalculateTransform(**{"as": name, "calculate": e}) for name, e in texts.items()]
+    return alt.layer(*layers, data=data, transform=[*kept, *told])
+
+
 def frame(
     drawing: alt.TopLevelMixin,
     *menus: alt.Parameter,
@@ -170,7 +183,13 @@ def frame(
     ``narrow`` is its height in narrow containers, where that differs.
     """
     differs = {} if narrow is None else {"usermeta": {"narrow": {"height": narrow}}}
-    return drawing.add_params(*theme.parameters(), *menus).properties(
+    given = [*theme.parameters(), *menus]
+    if isinstance(drawing, alt.LayerChart):  # which would copy its layers once more
+        own = drawing.params if isinstance(drawing.params, list) else []
+        differs["params"] = [*own, *(each.param for each in given)]
+    else:
+        drawing = drawing.add_params(*given)
+    return drawing.properties(
         width="container",
         height=height,
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
@@ -213,7 +232,7 @@ def nothing(sentence: str, table: pd.DataFrame, name: str) -> Chart:
             fill=theme.ink("muted"),
             limit=alt.ExprRef("width"),
         )
-        .encode(x=alt.value(0), y=alt.value(10))
+        .encode(x=alt.XValue(0), y=alt.YValue(10))
         .add_params(*theme.parameters())
         .properties(width="container", height=20)
     )

@@ -15,7 +15,8 @@ from lib.charts.render import A_PAGE, menu, pages
 
 STEP, NARROW_STEP = 28, 46  # px of a row
 LINE, WORDS = theme.either(11, 0), theme.either(-9, 0)
-LEFT, END = alt.value(0), alt.value("width")
+LEFT, END = alt.XValue(0), alt.XValue("width")
+TO_END = alt.X2Value("width")
 ROW = alt.Y("row:O", axis=None)
 MIDDLE_OF_ALL = (0.2, 0.8)
 
@@ -67,19 +68,19 @@ def score_first(rows: pd.DataFrame) -> pd.DataFrame:
 def hairlines(chart: alt.Chart, y: alt.Y) -> alt.Chart:
     """A faint line below each row."""
     mark = chart.mark_rule(stroke=theme.ink("hairline"), yOffset=theme.either(23, 14))
-    return mark.encode(x=LEFT, x2=END, y=y)
+    return mark.encode(x=LEFT, x2=TO_END, y=y)
 
 
-def write(chart: alt.Chart, field: str, x: alt.Value, y: alt.Y = ROW, **mark) -> alt.Chart:
+def write(chart: alt.Chart, field: str, x: alt.XValue, y: alt.Y = ROW, **mark) -> alt.Chart:
     """Words in a row: right-aligned at its end, else left-aligned."""
     mark = {"baseline": "middle", "yOffset": WORDS, "fontSize": theme.SIZE} | mark
     mark["align"] = "right" if x is END else "left"
-    return chart.mark_text(**mark).encode(x=x, y=y, text=field if ":" in field else f"{field}:N")
+    return chart.mark_text(**mark).encode(x=x, y=y, text=alt.Text(field if ":" in field else f"{field}:N"))
 
 
 def touch(chart: alt.Chart, tooltip: list[alt.Tooltip], y: alt.Y = ROW) -> alt.Chart:
     """Whole rows as targets of pointer and finger."""
-    return chart.mark_rect(fill="transparent").encode(x=LEFT, x2=END, y=y, tooltip=tooltip)
+    return chart.mark_rect(fill="transparent").encode(x=LEFT, x2=TO_END, y=y, tooltip=tooltip)
 
 
 def turn(rows: pd.DataFrame, count: int, title: str) -> tuple[pd.DataFrame, list, str]:

@@ -15,6 +15,7 @@ from lib.charts.render import (
     Chart,
     frame,
     inline,
+    layered,
     menu,
     pages,
     plain,
@@ -178,12 +179,9 @@ def _forest(
     ]
     turning = [menu("page", "Heads, by win rate", turned)] if turned else []
     on_page = " && (datum.kind !== 'head' || datum.page === page)" if turned else ""
-    chart = (
-        alt.layer(*layers, data=inline(rows))
-        # a title has no subset: it belongs to all
-        .transform_filter(f"datum.kind === 'title' || datum.subset === subset{on_page}")
-        .transform_calculate(**_TEXTS, family=f"'{family}'")
-    )
+    # a title has no subset: it belongs to all
+    kept = f"datum.kind === 'title' || datum.subset === subset{on_page}"
+    chart = layered(layers, inline(rows), kept, **_TEXTS, family=f"'{family}'")
     heights = {"height": STEP * len(order), "narrow": NARROW_STEP * len(order)}
     return frame(chart, menu("subset", "Subset", subsets), *turning, **heights)
 
@@ -222,7 +220,7 @@ def _backdrop(rows, order, left) -> list[alt.Chart]:
         tickSize=4,
     )
     alone = alt.Chart(alt.InlineData(values=[{}]))
-    full = {"y": alt.value(0), "y2": alt.value("height")}
+    full = {"y": alt.YValue(0), "y2": alt.Y2Value("height")}
     grey = theme.ink("muted")
 
     def at(value, **rest):
@@ -230,7 +228,7 @@ def _backdrop(rows, order, left) -> list[alt.Chart]:
 
     def named(value, text):
         mark = alone.mark_text(baseline="bottom", fontSize=theme.SMALL, fill=grey, text=text)
-        return mark.encode(x=at(value), y=alt.value(-4))
+        return mark.encode(x=at(value), y=alt.YValue(-4))
 
     return [
         alone.mark_rect(fill=theme.ink("band")).encode(
@@ -246,19 +244,19 @@ def _backdrop(rows, order, left) -> list[alt.Chart]:
 
 def _intervals(heads, others) -> list[alt.Chart]:
     """An interval and a point for each head; the same in grey for what it is compared with."""
-    span = {"x": alt.X("low:Q"), "x2": "high:Q", "y": ROW}
+    span = {"x": alt.X("low:Q"), "x2": alt.X2("high:Q"), "y": ROW}
     stroke = alt.Stroke("verdict:N", scale=theme.verdict_colour(), legend=None)
     grey = theme.ink("baseline")
     return [
         others.mark_rule(stroke=grey, strokeWidth=1.5, yOffset=LINE).encode(**span),
         others.mark_tick(color=grey, thickness=2, height=11, yOffset=LINE, opacity=1).encode(
-            x="rate:Q", y=ROW
+            x=alt.X("rate:Q"), y=ROW
         ),
         heads.mark_rule(strokeWidth=2.5, strokeCap="round", yOffset=LINE).encode(
             **span, stroke=stroke
         ),
         heads.mark_point(size=72, strokeWidth=2, yOffset=LINE).encode(
-            x="rate:Q",
+            x=alt.X("rate:Q"),
             y=ROW,
             stroke=stroke,
             fill=alt.Fill("verdict:N", scale=theme.verdict_fill(), legend=None),
@@ -275,7 +273,7 @@ def _words(heads, others, left) -> list[alt.Chart]:
     quiet = {"fill": theme.ink("muted")}
     small = quiet | {"fontSize": theme.SMALL}
     colour = alt.Color("verdict:N", scale=theme.verdict_colour(), legend=None)
-    beside_name = alt.value(theme.either(0, left))
+    beside_name = alt.XValue(theme.either(0, left))
     return [
         write(heads, "name", LEFT, fontWeight=600, **name),
         write(others, "name", LEFT, **name, **quiet),

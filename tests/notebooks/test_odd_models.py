@@ -105,8 +105,9 @@ def parameters(name: str, model: str, folder: Path, dataset: str = DATASET) -> d
 
 def check(shown: Shown) -> None:
     assert shown.html
-    stray = re.search(r".{0,60}\b(nan|NaN|inf|None)\b.{0,20}", shown.text)
-    assert stray is None, stray.group()
+    text = shown.text
+    stray = re.search(r"\b(?:nan|NaN|inf|None)\b", text)
+    assert stray is None, text[max(0, stray.start() - 60) : stray.end() + 20]
     for key, value in shown.glued.items():
         assert not re.search(r"\bnan\b", str(value)), (key, value)
 

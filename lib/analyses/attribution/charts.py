@@ -109,7 +109,7 @@ def _layers(drawn: pd.DataFrame) -> list[alt.Chart]:
         .mark_rule(stroke=theme.ink("rule"))
         .encode(y=alt.YDatum(0, type="quantitative")),
         base.mark_rule(strokeWidth=1.5).encode(
-            x=x, y=alt.Y("carries_low:Q"), y2="carries_high:Q", stroke=stroke
+            x=x, y=alt.Y("carries_low:Q"), y2=alt.Y2("carries_high:Q"), stroke=stroke
         ),
         base.transform_filter("datum.told === 0")
         .mark_point(size=size, strokeWidth=1.5, opacity=1, fill=theme.ink("background"))

@@ -128,14 +128,14 @@ def depth(table: pd.DataFrame) -> Chart:
     layers = [
         half.mark_rule(stroke=theme.ink("rule")).encode(y=alt.YDatum(0.5, type="quantitative")),
         base.mark_area(opacity=0.2, fill=theme.ink("better")).encode(
-            y=alt.Y("low:Q", axis=axis), y2="high:Q"
+            y=alt.Y("low:Q", axis=axis), y2=alt.Y2("high:Q")
         ),
         base.mark_line(strokeWidth=2, strokeDash=[5, 4], stroke=theme.ink("muted")).encode(
             y=alt.Y("without_length:Q", axis=axis)
         ),
         base.mark_line(strokeWidth=2, stroke=theme.ink("better")).encode(y=y),
         base.mark_point(size=36, strokeWidth=2, stroke=theme.ink("better"), opacity=1)
-        .encode(y=y, fill=alt.value(theme.ink("background")), tooltip=tips(told))
+        .encode(y=y, fill=alt.FillValue(theme.ink("background")), tooltip=tips(told))
         .properties(name="points"),
     ]
     chart = frame(alt.layer(*layers), menu("choice", "Concept", concepts), height=HEIGHT)
@@ -206,7 +206,7 @@ def dose(table: pd.DataFrame) -> Chart:
             fontSize=theme.SMALL,
             fill=theme.ink("text"),
             limit=alt.ExprRef("narrow ? 100 : 140"),
-        ).encode(x=x, y=alt.Y("at:Q", axis=axis), text="head:N"),
+        ).encode(x=x, y=alt.Y("at:Q", axis=axis), text=alt.Text("head:N")),
     ]
     chart = frame(alt.layer(*layers), menu("choice", "Concept", concepts), height=HEIGHT)
     return Chart(

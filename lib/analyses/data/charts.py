@@ -63,9 +63,9 @@ def lengths(table: pd.DataFrame) -> Chart:
         .mark_rect(fill="transparent")
         .encode(
             x=x,
-            x2="high:Q",
-            y=alt.value(0),
-            y2=alt.value("height"),
+            x2=alt.X2("high:Q"),
+            y=alt.YValue(0),
+            y2=alt.Y2Value("height"),
             tooltip=tips({"tokens": "", **{side: (name, ".1%") for side, name in SIDES.items()}}),
         ),
     ]

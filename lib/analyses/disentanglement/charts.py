@@ -104,7 +104,7 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
             fontSize=theme.SMALL,
             limit=theme.either(narrow - 6, gutter - 8),
         )
-        .encode(x=alt.value(0), y=y, text="title:N"),
+        .encode(x=alt.XValue(0), y=y, text=alt.Text("title:N")),
         chosen.mark_rect()
         .encode(
             x=x,
@@ -129,7 +129,7 @@ def _cells(cells: pd.DataFrame, titles: pd.DataFrame) -> list[alt.Chart]:
         .encode(
             x=x,
             y=y,
-            text="short:N",
+            text=alt.Text("short:N"),
             opacity=alt.condition(
                 "isValid(datum.r)",
                 alt.value(theme.either(0, 0 if crowded else 1)),

@@ -95,8 +95,8 @@ def _gauge_rows(long: pd.DataFrame, order: list[str]) -> list[alt.Chart]:
     hair = alt.Chart(inline(pd.DataFrame({"row": rows})))
     return [
         hair.mark_rule(stroke=theme.ink("hairline"), yOffset=line).encode(
-            x=alt.value(theme.either(0, gutter)),
-            x2=alt.value(alt.ExprRef(f"narrow ? width : width - {right - 8}")),
+            x=alt.XValue(theme.either(0, gutter)),
+            x2=alt.X2Value(alt.ExprRef(f"narrow ? width : width - {right - 8}")),
             y=y,
         ),
         base.mark_point(size=90, strokeWidth=2, yOffset=line, opacity=1)

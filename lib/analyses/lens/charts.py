@@ -116,7 +116,7 @@ def _layers(drawn: pd.DataFrame, marks: dict[float, str], title: str) -> list[al
             fontSize=theme.SMALL,
             fill=theme.ink("muted"),
             text=text,
-        ).encode(y=alt.YDatum(at, type="quantitative"), x=alt.value(2))
+        ).encode(y=alt.YDatum(at, type="quantitative"), x=alt.XValue(2))
         for at, text in marks.items()
     ]
     stroke = alt.Stroke("form:N", scale=scales["colour"], legend=legend)
@@ -124,7 +124,7 @@ def _layers(drawn: pd.DataFrame, marks: dict[float, str], title: str) -> list[al
         *(
             base.transform_filter(f"datum.form === '{form}' && isValid(datum.low)")
             .mark_area(opacity=0.18, fill=theme.ink(role))
-            .encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
+            .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
             for form, role in zip(FORMS, INKS, strict=True)
         ),
         *lines,

@@ -70,7 +70,7 @@ def cosines(table: pd.DataFrame) -> Chart:
                 short="replace(replace(format(datum.cosine, narrow ? '.1f' : '.2f'), '-', '−'), "
                 "'0.', '.')"
             )
-            .encode(text="short:N")
+            .encode(text=alt.Text("short:N"))
             .properties(name="numbers")  # the site draws no halo around these
         )
     chart = frame(alt.layer(*layers), height=CELL * size, narrow=NARROW_CELL * size)

@@ -93,7 +93,7 @@ def _layers(drawn: pd.DataFrame) -> alt.TopLevelMixin:
         write(titles, "title", LEFT, band(order), **title),
         bars.mark_rule(strokeWidth=BAR, yOffset=LINE).encode(
             x=alt.X("start:Q", scale=scale, axis=None),
-            x2="length:Q",
+            x2=alt.X2("length:Q"),
             y=ROW,
             stroke=alt.Stroke("tone:N", scale=tones("better", "bar"), legend=None),
         ),

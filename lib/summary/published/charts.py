@@ -71,7 +71,7 @@ def _bars(drawn: pd.DataFrame, rows: int) -> alt.TopLevelMixin:
     layers = [
         base.mark_bar(height=BAR, yOffset=9, stroke=theme.ink("background"), strokeWidth=1).encode(
             x=x,
-            x2="end:Q",
+            x2=alt.X2("end:Q"),
             y=row,
             fill=alt.Fill("verdict:N", scale=colour, legend=legend),
             tooltip=[
@@ -81,11 +81,11 @@ def _bars(drawn: pd.DataFrame, rows: int) -> alt.TopLevelMixin:
             ],
         ),
         base.mark_text(baseline="middle", yOffset=10, fontWeight=600, fill=theme.ink("background"))
-        .encode(x=alt.X("middle:Q", scale=scale, axis=None), y=row, text="claims:Q")
+        .encode(x=alt.X("middle:Q", scale=scale, axis=None), y=row, text=alt.Text("claims:Q"))
         .properties(name="numbers"),
         base.transform_filter("datum.start === 0")
         .mark_text(align="left", baseline="middle", yOffset=-11, fontSize=theme.SIZE)
-        .encode(x=alt.value(0), y=row, text="name:N"),
+        .encode(x=alt.XValue(0), y=row, text=alt.Text("name:N")),
     ]
     return (
         alt.layer(*layers, data=inline(drawn))

@@ -20,7 +20,18 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.grid import APART, LONG, LOWER, MIDDLE, UPPER, apart, column_names, head_names
-from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, spanned, written
+from lib.charts.render import (
+    Chart,
+    frame,
+    inline,
+    layered,
+    menu,
+    nothing,
+    plain,
+    require,
+    spanned,
+    written,
+)
 from lib.data.asks import of, of_subset, whole
 from lib.data.concepts import CLAIMED, OPPOSED, OTHER
 from lib.data.items import count
@@ -296,11 +307,7 @@ def _drawing(drawn: pd.DataFrame, heads: int, labels: list[str]) -> alt.TopLevel
             _touch(x, _OTHER, "touch_others", _TOLD_OF_OTHERS),
         ]
     return frame(
-        alt.layer(*layers, data=inline(drawn))
-        .transform_filter("datum.part === part")
-        .transform_calculate(**_TEXTS)
-        .transform_calculate(words=together)
-        .transform_calculate(**places),
+        layered(layers, inline(drawn), "datum.part === part", **_TEXTS, words=together, **places),
         alt.param(name="root", value=""),  # set by the site
         menu("part", "Columns", labels),
         height=wide_top + row * more[0] + more[1],
@@ -337,7 +344,7 @@ def _words(x, columns: int, stacked: bool) -> alt.Chart:
         .encode(
             x=x,
             y=MIDDLE,
-            text="words:N",
+            text=alt.Text("words:N"),
             fill=alt.condition(
                 _IS_SOLID,
                 alt.value(theme.ink("background")),
