@@ -75,7 +75,9 @@ def write(chart: alt.Chart, field: str, x: alt.XValue, y: alt.Y = ROW, **mark) -
     """Words in a row: right-aligned at its end, else left-aligned."""
     mark = {"baseline": "middle", "yOffset": WORDS, "fontSize": theme.SIZE} | mark
     mark["align"] = "right" if x is END else "left"
-    return chart.mark_text(**mark).encode(x=x, y=y, text=alt.Text(field if ":" in field else f"{field}:N"))
+    return chart.mark_text(**mark).encode(
+        x=x, y=y, text=alt.Text(field if ":" in field else f"{field}:N")
+    )
 
 
 def touch(chart: alt.Chart, tooltip: list[alt.Tooltip], y: alt.Y = ROW) -> alt.Chart:

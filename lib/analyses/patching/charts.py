@@ -117,7 +117,12 @@ def depth(table: pd.DataFrame) -> Chart:
         base.mark_line(strokeWidth=1.5).encode(x=x, y=y, stroke=colour, strokeDash=dash),
         base.mark_rule(strokeWidth=2)
         .transform_filter("datum.told")
-        .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), stroke=alt.Stroke("part:N", scale=inks, legend=None)),
+        .encode(
+            x=x,
+            y=alt.Y("low:Q"),
+            y2=alt.Y2("high:Q"),
+            stroke=alt.Stroke("part:N", scale=inks, legend=None),
+        ),
         base.mark_point(size=46, strokeWidth=1.5, opacity=1)
         .encode(
             x=x,
