@@ -6,7 +6,6 @@ name them, so that whatever reads those reads these.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,8 +128,7 @@ def audit(
     _save(folder, heads=run["head_concept"].to_dataframe("concept").reset_index()[HEADS])
     if card := _card(side, scorer):
         _save(folder, card_scores=cards.scores(card))
-    del scorer
-    gc.collect()
+    scorer.close()
     loading = options | {"device": device, "dtype": dtype, "date": date, "yes": yes}
     found = _beside(side, wanted, against, folder.with_name("beside"), loading)
     return Audited(summary.tables(results, name), checked, sources, *_named(found, name))

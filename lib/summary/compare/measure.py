@@ -187,8 +187,7 @@ def compare(
             if dataset in side.effects:
                 _leave_lens(side, dataset, results, head)
             rows.append(_source(run, side, dataset, how, folder))
-        del scorer
-        gc.collect()
+        scorer.close()
     left = everything(results, [side.name for side in sides])
     return Compared(
         sides,
@@ -313,6 +312,12 @@ class Scorer:
             estimate.announce([estimate.estimate(self.model, items)], self.yes)
 
         return extract(self.model, items, before=before)
+
+    def close(self) -> None:
+        """Give the model's memory back, which cycles hold: the next one needs it."""
+        if self.model is not None:
+            self.model = None
+            gc.collect()
 
 
 def read(dataset: str, source: str = "", limit: int = 0, seed: int = 0) -> Items:
