@@ -8,12 +8,18 @@ the checkout and the cache.
 import shlex
 import sys
 
-from lib.book import steps
+from lib.book import forks, steps
 
 STEPS = steps.steps()
-PYTHON = shlex.quote(sys.executable)
+
+
+def command(words):
+    return shlex.join(words).replace("{", "{{").replace("}", "}}")
+
+
 # Snakemake logs on the other stream: what steps tell reaches the console as it comes.
-STEP = f"{PYTHON} -m lib.book.steps".replace("{", "{{").replace("}", "}}")
+STEP = command([sys.executable, "-m", "lib.book.steps"])
+PAGE = command(forks.command("lib.book.steps"))
 
 if workflow.is_main_process:
     steps.prepare()
@@ -66,7 +72,7 @@ rule page:
     output:
         steps.RECEIPTS + "/page/{place}.json",
     shell:
-        "OMP_NUM_THREADS=1 " + STEP + " page/{wildcards.place} 2>&1"
+        "OMP_NUM_THREADS=1 " + PAGE + " page/{wildcards.place} 2>&1"
 
 
 rule site:

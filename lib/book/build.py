@@ -52,9 +52,9 @@ def build(cores: int = 2) -> Path:
             if _locked():
                 _snakemake("--unlock", "--cores", "1", held=held)
             options = ("--rerun-incomplete", "--keep-going", "--rerun-triggers", "mtime")
-            with _stoppable(), forks.kept(sum(step.kind == "page" for step in todo)) as kernels:
+            with _stoppable(), forks.kept(sum(step.kind == "page" for step in todo)) as forked:
                 words = ("--cores", str(cores), *options)
-                status, log = _snakemake(*words, held=held, environment=kernels)
+                status, log = _snakemake(*words, held=held, environment=forked)
         left = steps.stale()
         if status or left:
             found = _reasons(left) or log or _changed(left)

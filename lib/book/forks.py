@@ -1,12 +1,13 @@
-"""Kernels as forks of one process that has imported what most pages import.
+"""Steps of pages, and their kernels, as forks of one process that has imported what they need.
 
-A build of many pages keeps such a process beside it (``kept``). Each page then starts a small one
-of its own (``ask``), which asks for a fork and lives as long as that does: its exit status is the
-kernel's, and when it ends the kernel is killed. Where nobody answers, it becomes a kernel as ever.
+A build of many pages keeps such a process beside it (``kept``). What a page needs run is then
+started as a small one (``ask``), which asks for a fork and lives as long as that does: its exit
+status is the fork's, a signal to end is passed on, and when it ends the fork is killed. Where
+nobody answers, it becomes that program as ever.
 
 Only packages are imported before, none of this library: what a build finds changed, pages see.
 This file is run by its path, on the standard library alone, as ``forks.py keep PLACE`` and
-``forks.py ask PLACE ARGUMENT…``; ``PLACE`` is that of a socket.
+``forks.py ask PLACE MODULE ARGUMENT…``; ``PLACE`` is that of a socket.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -22,16 +24,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-VARIABLE = "REWARD_AUDIT_KERNELS"  # holds the place, for the steps of a build
-PACKAGES = ("ipykernel.kernelapp", "IPython.core.interactiveshell", "pandas", "pyarrow.parquet")
+VARIABLE = "REWARD_AUDIT_FORKS"  # holds the place, for the steps of a build
+KERNEL = "ipykernel_launcher"
+PACKAGES = ("papermill", "jupyter_client.asynchronous", "yaml", "filelock")  # of a step
+PACKAGES += ("ipykernel.kernelapp", "IPython.core.interactiveshell", "pandas", "pyarrow.parquet")
 PACKAGES += ("scipy.stats", "xarray", "altair", "safetensors.numpy", "pygments.lexers")
-LEAST = 4  # pages for which it is worth its start
+LEAST = 3  # pages for which it is worth its start
 LENGTH = 8  # bytes that tell how long a request is
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def kept(pages: int) -> Iterator[dict[str, str]]:
-    """Keep a process to fork kernels from; gives what pages need in their environment.
+    """Keep a process to fork pages from; gives what their steps need in their environment.
 
     It ends with the block, and with the process that it was kept by however that ends.
     """
@@ -42,7 +47,7 @@ def kept(pages: int) -> Iterator[dict[str, str]]:
         yield {}
         return
     with tempfile.TemporaryDirectory() as folder:
-        place = os.path.join(folder, "kernels")
+        place = os.path.join(folder, "forks")
         process = subprocess.Popen(
             [sys.executable, __file__, "keep", place],
             stdin=subprocess.PIPE,  # closed when this process ends
@@ -59,9 +64,12 @@ def kept(pages: int) -> Iterator[dict[str, str]]:
             process.wait()
 
 
-def command(place: str) -> list[str]:
-    """What asks for a kernel there; its arguments follow."""
-    return [sys.executable, "-E", "-S", "-P", __file__, "ask", place]
+def command(module: str) -> list[str]:
+    """What runs a module as a program, by a fork where one can be had; its arguments follow."""
+    place = os.environ.get(VARIABLE)
+    if not place:
+        return [sys.executable, "-m", module]
+    return [sys.executable, "-E", "-S", "-P", __file__, "ask", place, module]
 
 
 # ---- The process that is forked ----
@@ -73,6 +81,9 @@ def keep(place: str) -> dict[str, Any] | None:
     for package in PACKAGES:
         with suppress(ImportError):
             importlib.import_module(package)
+    with suppress(Exception):  # the schema of notebooks is compiled once
+        nbformat = sys.modules["nbformat"]
+        nbformat.validate(nbformat.v4.new_notebook())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that watch
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(place)
@@ -90,12 +101,14 @@ def keep(place: str) -> dict[str, Any] | None:
 
 
 def _watched(connection: socket.socket) -> dict[str, Any]:
-    """Fork the kernel and, in the process that doesn't become it, watch both ends and exit."""
+    """Fork again and, in the process that doesn't become the program, watch both ends and exit."""
     head, streams, *_ = socket.recv_fds(connection, LENGTH, 3)
-    with connection.makefile("rb") as file:
-        request = json.loads(file.read(int.from_bytes(head, "big")))
-    kernel = os.fork()
-    if not kernel:
+    length, content = int.from_bytes(head, "big"), b""
+    while len(content) < length and (more := connection.recv(length - len(content))):
+        content += more
+    request = json.loads(content)
+    program = os.fork()
+    if not program:
         os.setsid()
         connection.close()
         return request | {"streams": streams}
@@ -103,40 +116,57 @@ def _watched(connection: socket.socket) -> dict[str, Any]:
         os.close(stream)
     status = None
     while status is None:
-        gone, _, _ = select.select([connection], [], [], 0.05)
-        if gone:  # who asked says nothing more: it has ended
-            for end in (os.killpg, os.kill):  # the first, once the kernel has a group
+        told, _, _ = select.select([connection], [], [], 0.05)
+        wanted = _received(connection) if told else b""
+        gone = told and not wanted  # who asked has ended
+        if gone:
+            for end in (os.killpg, os.kill):  # the first, once the program has a group
                 with suppress(OSError):
-                    end(kernel, signal.SIGKILL)
-        ended, told = os.waitpid(kernel, 0 if gone else os.WNOHANG)
-        status = os.waitstatus_to_exitcode(told) if ended else None
+                    end(program, signal.SIGKILL)
+        for number in wanted:
+            with suppress(OSError):
+                os.kill(program, number)
+        ended, how = os.waitpid(program, 0 if gone else os.WNOHANG)
+        status = os.waitstatus_to_exitcode(how) if ended else None
     with suppress(OSError):
         connection.sendall(str(status).encode())
     os._exit(0)
 
 
+def _received(connection: socket.socket) -> bytes:
+    with suppress(OSError):
+        return connection.recv(LENGTH)
+    return b""
+
+
 def _become(request: dict[str, Any]) -> None:
-    """Be the kernel that was asked for, with the streams and surroundings of who asked."""
+    """Be the program that was asked for, with the streams and surroundings of who asked."""
     for number, stream in enumerate(request["streams"]):
         os.dup2(stream, number)
         os.close(stream)
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
+    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    from ipykernel import kernelapp
+    module, *arguments = request["program"]
+    if module == KERNEL:  # it ends with the process that watches
+        arguments.append(f"--IPKernelApp.parent_handle={os.getppid()}")
+    sys.argv = [module, *arguments]
+    sys.path.insert(0, os.getcwd())  # as python -m has it
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
-    parent = f"--IPKernelApp.parent_handle={os.getppid()}"
-    kernelapp.launch_new_instance([*request["arguments"], parent])
+
+# ---- The process that asks ----
 
 
-# ---- The process that a page starts ----
-
-
-def ask(place: str, arguments: list[str]) -> int:
-    """Ask for a kernel, wait for its end and give its status; die of what it died of."""
+def ask(place: str, program: list[str]) -> int:
+    """Ask for a program, wait for its end and give its status; die of what it died of."""
     parent = os.getppid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a kernel does
-    request = {"folder": os.getcwd(), "environment": dict(os.environ), "arguments": arguments}
+    if program[0] == KERNEL:  # which messages interrupt
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    request = {"folder": os.getcwd(), "environment": dict(os.environ), "program": program}
     content = json.dumps(request).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -144,9 +174,11 @@ def ask(place: str, arguments: list[str]) -> int:
             socket.send_fds(connection, [len(content).to_bytes(LENGTH, "big")], [0, 1, 2])
             connection.sendall(content)
         except OSError:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            launcher = [sys.executable, "-m", "ipykernel_launcher", *arguments]
-            os.execv(sys.executable, launcher)
+            if program[0] == KERNEL:
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.execv(sys.executable, [sys.executable, "-m", *program])
+        if program[0] != KERNEL:
+            _pass_on(connection)
         while not select.select([connection], [], [], 1.0)[0]:
             if os.getppid() != parent:
                 return 1
@@ -157,6 +189,18 @@ def ask(place: str, arguments: list[str]) -> int:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     return status
+
+
+def _pass_on(connection: socket.socket) -> None:
+    """Send the signals to end that come here to who watches."""
+
+    def send(number: int, frame) -> None:
+        with suppress(OSError):
+            connection.send(bytes([number]))
+
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's stay ignored
+            signal.signal(number, send)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ In a build of many pages it is a fork of one that has imported what they need: `
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 
 from jupyter_client.kernelspec import KernelSpec
@@ -22,8 +20,7 @@ def of_this_interpreter(given: Mapping[str, str], ended: list[int]) -> type[Asyn
 
     The exit status of a kernel that ends by itself goes into ``ended``: below 0 for a signal.
     """
-    place = os.environ.get(forks.VARIABLE)
-    start = forks.command(place) if place else [sys.executable, "-m", "ipykernel_launcher"]
+    start = forks.command(forks.KERNEL)
 
     class Kernel(AsyncKernelManager):
         @property

@@ -27,6 +27,9 @@ from lib.extraction import sealed
 
 DECLARED = 'tables: str = ""  # where\nresults: str = "book/results"  # of all'
 BUILT = "The book is built"
+# As when memory runs out: nothing of the step can speak. Its page is named by its process.
+KILLED = "import glob, os, signal\n(page,) = glob.glob('book/results/.killed.partial-*')\n"
+KILLED += "os.kill(int(page.split('-')[-1].split('.')[0]), signal.SIGKILL)"
 
 
 class Small:
@@ -98,17 +101,6 @@ class Small:
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
 
-    def step(self, name, **environment):
-        """Do one step of a build."""
-        done = subprocess.run(
-            [sys.executable, "-m", "lib.book.steps", name],
-            cwd=self.root,
-            env=os.environ | {"PYTHONPATH": str(self.root)} | environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
     def page(self, name):
         return (self.root / "book/_build/html/book/results" / f"{name}.html").read_text()
 
@@ -125,16 +117,31 @@ def checkout(root):
     shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
     (root / "book" / "index.md").write_text("# Small\n\nA book.\n")
     small = Small(root)
-    small.notebook("one", "print('the ' + 'first')")
-    small.notebook("two", "print('the ' + 'second')")
+    by = "import sys; print('by ' + sys.executable)"
+    small.notebook("one", *saved("first", gone=1, kept=1), by, kernel="other")
+    small.notebook("two", "print('the ' + 'second')", by)
     small.audit("one", "two")
     return small
 
 
+def saved(word, **tables):
+    """Cells of a page that says a word and saves tables of one number."""
+    yield "import pandas as pd\nfrom lib import report\npage = report.begin('one', globals())"
+    for name, number in tables.items():
+        yield f"page.save(pd.DataFrame({{'x': [{number}]}}), {name!r})"
+    yield f"page.provenance()\nprint('the ' + {word!r})"
+
+
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
+    """Built where kernels are installed that start nothing."""
     small = checkout(tmp_path_factory.mktemp("small") / "book")
-    small.built()
+    for name in ("python3", "other"):
+        kernel = small.root.with_name("jupyter") / "kernels" / name
+        kernel.mkdir(parents=True)
+        spec = {"argv": ["/bin/false"], "display_name": "x", "language": "python"}
+        (kernel / "kernel.json").write_text(json.dumps(spec))
+    small.built(JUPYTER_PATH=str(small.root.with_name("jupyter")))
     assert "the first" in small.page("one")
     return small.root
 
@@ -150,52 +157,54 @@ def small(template, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_page_that_failed_fails_again_until_it_is_mended(small):
-    small.notebook("one", "print('the ' + 'third')", "1/0")
-    last = small.fails("page/one", "cell 4", "ZeroDivisionError", "The last site was kept")
-    assert "page/two" not in last
-    assert "the first" in small.page("one")
-    small.notebook("one", "print('the ' + 'third')")
-    small.built()
-    assert "the third" in small.page("one") and "the second" in small.page("two")
+def test_steps_that_failed_fail_again_until_they_are_mended(small, write_tiny):
+    """A cell, a full disk, a process that was killed and data, at once: each has its reason.
 
-
-@pytest.mark.slow
-def test_a_first_build_that_fails_speaks_of_no_last_site(small):
-    shutil.rmtree(small.root / "book" / "_build")
-    small.notebook("one", "1/0")
-    assert "last site was kept" not in small.fails("ZeroDivisionError", times=1)
-
-
-@pytest.mark.slow
-def test_a_site_that_failed_fails_again_until_it_is_mended(small):
-    index = small.root / "book" / "index.md"
-    index.write_text("# Small\n\n[lost](nowhere.md)\n")
-    small.fails("site/book", "nowhere.md", "The last site was kept")
-    index.write_text("# Small\n\nFound again.\n")
-    small.built()
-    assert "Found again." in (small.root / "book/_build/html/book/index.html").read_text()
-
-
-@pytest.mark.slow
-def test_an_extraction_that_failed_fails_again_until_it_is_mended(small, write_tiny):
-    """And its data file's name holds what Snakemake and a shell would expand."""
+    The data file's name holds what Snakemake and a shell would expand.
+    """
+    folder = small.root / "book" / "results"
     data = small.root / "{x} <y> $(z).jsonl"
+    place = f"tiny/{paths.slug(f'file:{data.name}')}"
     rows = [{"prompt": f"Say {word}.", "chosen": word, "rejected": "no"} for word in ("a", "b")]
     data.write_text("{")
     write_tiny.write_classifier(small.root / "tiny", max_position_embeddings=4096)
-    audit = {"model": "tiny", "datasets": [{"name": f"file:{data.name}"}], "pages": ["one"]}
-    small.audit("two", audits=[audit])
-    given = {"REWARD_AUDIT_CACHE": str(small.root / "cache")}
-    small.fails("extract/tiny/file-x-y-z-.jsonl", "DataError", **given)
+    dataset = {"name": f"file:{data.name}"}
+    small.notebook("own", "print('its own')")
+    audit = {"model": "tiny", "datasets": [dataset], "pages": ["own"]}
+    small.notebook("one", *saved("third", kept=2, more=2), "1/0")
+    small.notebook("large", "print('x' * 300_000)")
+    small.notebook("killed", KILLED)
+    small.audit("one", "two", "large", "killed", audits=[audit])
+    given = {"REWARD_AUDIT_CACHE": str(small.root / "cache"), "most": 150_000}
+    reasons = (
+        *("page/one", "cell 7", "ZeroDivisionError", "page/large", "File too large"),
+        *("page/killed: it was ended from outside", f"extract/{place}: DataError"),
+    )
+    last = small.fails(*reasons, "The last site was kept", times=1, **given)
+    assert "page/two" not in last and "page/tiny" not in last
+    assert "the first" in small.page("one")
+
+    def tables():
+        return {path.stem: pd.read_parquet(path)["x"].item() for path in folder.glob("*.parquet")}
+
+    assert tables() == {"gone": 1, "kept": 1}
+    shutil.rmtree(small.root / "book" / "_build")
+    last = small.fails(*reasons, times=1, **given)
+    assert "last site was kept" not in last
+    assert tables() == {"gone": 1, "kept": 1}
+
+    small.notebook("one", *saved("third", kept=3))
+    os.utime(small.root / "notebooks" / "one.ipynb", (1e9, 1e9))
+    small.audit("one", "two", audits=[audit])
     data.write_text("\n".join(map(json.dumps, rows)))
+    run = small.root / ".cache" / "runs" / place / "run.json"
+    run.parent.mkdir(parents=True, exist_ok=True)
+    run.write_text('{"half of')
+    del given["most"]
     small.built(**given)
-    (run,) = (small.root / ".cache" / "runs").rglob("run.json")
-    good = run.read_bytes()
-    run.write_bytes(good[:50])
-    again = [name for name in small.stale(**given) if name.startswith("extract/")]
-    small.step(*again, **given)
-    assert run.read_bytes() == good
+    assert "the third" in small.page("one") and "the second" in small.page("two")
+    assert tables() == {"kept": 3}
+    assert json.loads(run.read_text())["sizes"]["item"] == 2
     older = data.with_suffix(".older")
     older.write_text(data.read_text().replace("Say a.", "Say z."))
     os.utime(older, (1e9, 1e9))
@@ -206,61 +215,35 @@ def test_an_extraction_that_failed_fails_again_until_it_is_mended(small, write_t
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_the_reason_given_each_time(small):
-    small.notebook("one", "print('x' * 300_000)")
-    small.fails("page/one", "File too large", most=150_000, times=1)
-    small.notebook("one", "print('the ' + 'third')")
-    (small.root / "book" / "index.md").write_text("# Small\n\nA book again.\n")
+def test_a_site_that_failed_fails_again_until_it_is_mended(small):
+    index = small.root / "book" / "index.md"
+    index.write_text("# Small\n\n[lost](nowhere.md)\n")
+    small.fails("site/book", "nowhere.md", "The last site was kept")
+    index.write_text("# Small\n\nFound again.\n")
     small.fails("site/book", "File too large", "The last site was kept", most=150_000, times=1)
     small.fails("File too large", command="site", most=150_000, times=1)
     small.built()
+    assert "Found again." in (small.root / "book/_build/html/book/index.html").read_text()
 
 
 @pytest.mark.slow
-def test_a_build_that_is_ended_is_no_build(small):
-    """Whether it was started with SIGINT ignored, as by nohup, or not."""
-    small.notebook(
-        "one",
-        "import os, time",
-        "open('runs', 'w').close()",
-        "while not os.path.exists('go'): time.sleep(.1)",
-        "print('the ' + 'third')",
-    )
-    for ignored in ((), (signal.SIGINT,)):
-        process = small.start(ignored=ignored)
-        limit = time.monotonic() + 60
-        while not (small.root / "runs").exists():
-            assert time.monotonic() < limit
-            time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=60)
-        assert process.returncode == 143 and BUILT not in out
-        assert "the first" in small.page("one")
-        (small.root / "runs").unlink()
-    (small.root / "go").touch()
-    small.built()
-    assert "the third" in small.page("one")
-    assert not [path.name for path in (small.root / "book" / "results").glob(".*")]
-
-
-@pytest.mark.slow
-def test_tables_of_a_page_that_failed_do_not_stay(small):
-    saved = "import pandas as pd\nfrom lib import report\npage = report.begin('one', globals())"
-    write = "page.save(pd.DataFrame({'x': [%d]}), %r)"
-    small.notebook("one", saved, write % (1, "kept"), write % (1, "gone"), "page.provenance()")
-    small.built()
-    folder = small.root / "book" / "results"
-    small.notebook("one", saved, write % (2, "kept"), write % (2, "more"), "1/0")
-    small.fails("ZeroDivisionError", times=1)
-    assert sorted(path.name for path in folder.glob("*.parquet")) == [
-        "gone.parquet",
-        "kept.parquet",
-    ]
-    assert pd.read_parquet(folder / "kept.parquet")["x"].tolist() == [1]
-    small.notebook("one", saved, write % (3, "kept"), "page.provenance()")
-    small.built()
-    assert [path.name for path in folder.glob("*.parquet")] == ["kept.parquet"]
-    assert pd.read_parquet(folder / "kept.parquet")["x"].tolist() == [3]
+@pytest.mark.parametrize("ignored", [(), (signal.SIGINT,)], ids=["as a rule", "by nohup"])
+def test_a_build_that_is_ended_is_no_build(small, kernels, ignored):
+    """Nor where its steps are forks."""
+    forked = {} if ignored else kernels
+    small.notebook("one", "import time", "open('runs', 'w').close()\ntime.sleep(600)")
+    process = small.start(ignored=ignored, **forked)
+    limit = time.monotonic() + 60
+    while not (small.root / "runs").exists():
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    (page,) = (small.root / "book" / "results").glob(".one.partial-*")
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 143 and BUILT not in out
+    assert "the first" in small.page("one")
+    ended(page.name.split("-")[1].split(".")[0])
+    assert small.stale() == ["page/one", "site/book"]
 
 
 # ---- What is said to be built is there ----
@@ -268,14 +251,13 @@ def test_tables_of_a_page_that_failed_do_not_stay(small):
 
 @pytest.mark.slow
 def test_what_was_removed_or_damaged_is_made_again(small):
-    shutil.rmtree(small.root / "book" / "_build")
     (small.root / "book" / "results" / "one.ipynb").unlink()
-    small.built()
-    assert "the first" in small.page("one")
+    (small.root / "book" / "_build" / "html" / "search.html").unlink()
     html = small.root / "book/_build/html/book/results/two.html"
     html.write_text("")
     small.built()
-    assert "the second" in html.read_text()
+    assert "the first" in small.page("one") and "the second" in html.read_text()
+    assert (small.root / "book" / "_build" / "html" / "search.html").is_file()
 
 
 @pytest.mark.slow
@@ -287,23 +269,15 @@ def test_a_missing_input_is_an_error(small):
 @pytest.mark.slow
 def test_freshness_is_of_content_not_of_time(small):
     notebook = small.root / "notebooks" / "one.ipynb"
-    stamps = [path.stat().st_mtime_ns for path in (small.root / "book" / "results").glob("*")]
-    os.utime(notebook, (4e9, 4e9))
-    small.built()
-    assert stamps == [
-        path.stat().st_mtime_ns for path in (small.root / "book" / "results").glob("*")
-    ]
-    small.notebook("one", "print('the ' + 'future')")
-    os.utime(notebook, (4e9, 4e9))
-    assert small.stale() == ["page/one", "site/book"]
-    small.notebook("one", "print('the ' + 'past')")
-    os.utime(notebook, (1e9, 1e9))
-    small.built()
-    assert "the past" in small.page("one")
+    for word, age in (("future", 4e9), ("past", 1e9)):
+        small.notebook("one", f"print('the ' + {word!r})")
+        os.utime(notebook, (age, age))
+        assert small.stale() == ["page/one", "site/book"]
 
 
 @pytest.mark.slow
 def test_an_unchanged_book_is_built_in_a_moment_and_touches_nothing(small):
+    os.utime(small.root / "notebooks" / "one.ipynb", (4e9, 4e9))
     before = {p: p.stat().st_mtime_ns for p in (small.root / "book").rglob("*") if p.is_file()}
     busy = os.times()
     small.built()
@@ -320,17 +294,9 @@ def test_an_unchanged_book_is_built_in_a_moment_and_touches_nothing(small):
 
 
 @pytest.mark.slow
-def test_pages_run_under_the_interpreter_that_builds(small, tmp_path):
-    for name in ("python3", "other"):
-        kernel = tmp_path / "jupyter" / "kernels" / name
-        kernel.mkdir(parents=True)
-        spec = {"argv": ["/bin/false"], "display_name": "x", "language": "python"}
-        (kernel / "kernel.json").write_text(json.dumps(spec))
-    small.notebook("one", "import sys; print('by ' + sys.executable)", kernel="other")
-    small.notebook("two", "import sys; print('by ' + sys.executable)")
-    small.built(JUPYTER_PATH=str(tmp_path / "jupyter"))
-    assert f"by {sys.executable}" in small.page("one")
-    assert f"by {sys.executable}" in small.page("two")
+def test_pages_run_under_the_interpreter_that_builds(template):
+    assert f"by {sys.executable}" in Small(template).page("one")
+    assert f"by {sys.executable}" in Small(template).page("two")
 
 
 @pytest.fixture
@@ -351,7 +317,10 @@ def alone(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def kernels():
     """A process that kernels are forked from: its surroundings for pages, once it answers."""
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests ignores
     with forks.kept(forks.LEAST) as environment:
+        signal.signal(signal.SIGINT, before)
         limit = time.monotonic() + 60
         while not os.path.exists(environment[forks.VARIABLE]):
             assert time.monotonic() < limit
@@ -386,6 +355,28 @@ def test_where_nobody_answers_a_page_starts_a_kernel_of_its_own(alone, tmp_path,
     out = alone("import sys; print('pandas' in sys.modules)")
     page = pages.read(pages.run_page("page", out, {}))
     assert page.cells[2].outputs[0].text == "False\n"
+
+
+def test_a_fork_is_told_to_end_as_any_program_and_gives_its_status(kernels, tmp_path, monkeypatch):
+    monkeypatch.setenv(forks.VARIABLE, kernels[forks.VARIABLE])
+    (tmp_path / "waits.py").write_text(
+        "import os, sys, time\nprint(os.getpid(), *sys.argv[1:], flush=True)\n"
+        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit(7)\n"
+    )
+    for number, status in ((signal.SIGINT, 7), (signal.SIGTERM, -15), (signal.SIGKILL, -9)):
+        asks = subprocess.Popen(
+            [*forks.command("waits"), "a b"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        own, rest = asks.stdout.readline().split(maxsplit=1)
+        assert rest == "a b\n" and int(own) != asks.pid
+        asks.send_signal(number)
+        assert asks.wait(30) == status
+        ended(own)
+        asks.stdout.close()
 
 
 def test_a_build_of_few_pages_or_elsewhere_keeps_no_process(monkeypatch):
@@ -466,13 +457,6 @@ def test_what_the_scheduler_says_is_shown(small):
     shutil.rmtree(small.root / ".snakemake")
     (small.root / ".snakemake").write_text("no folder")
     small.fails("every step of the build", ".snakemake", times=1)
-
-
-@pytest.mark.slow
-def test_a_step_that_was_killed_has_a_reason(small):
-    """As when memory runs out: nothing of the step can speak."""
-    small.notebook("one", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
-    small.fails("page/one", "it was ended from outside", times=1)
 
 
 @pytest.mark.parametrize(
