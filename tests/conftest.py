@@ -43,7 +43,6 @@ FIRST = (
     "calibration/test_calibration.py",
     "book/test_scatter.py",
     "extraction/test_workers.py",
-    "book/test_twice.py",
     "book/test_committed_runs.py",
     "book/test_findings.py",
 )

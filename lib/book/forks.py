@@ -146,7 +146,9 @@ def _become(request: dict[str, Any]) -> None:
         os.close(stream)
     sys.stdin = sys.__stdin__ = open(0, closefd=False)
     sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
-    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    sys.stderr = sys.__stderr__ = open(
+        2, "w", buffering=1, errors="backslashreplace", closefd=False
+    )
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from unittest import mock
 
+import nbformat
 import numpy as np
 import pytest
 import yaml
 
 from lib import load_items, load_model, paths
-from lib.book import applies, audit, build, plan
+from lib.book import applies, audit, build, pages, plan
 from lib.errors import DataError, ParameterError
 from lib.extraction import estimate, extract, load_run
 from lib.models import anatomy
@@ -284,6 +285,9 @@ def test_durations_are_told_in_the_units_people_use(seconds, says):
 
 # ---- The whole way ----
 
+# One page of each thing that pages read: data, a run, effects, the model, what others left. Of
+# other notebooks there are the title and the parameters.
+WHOLE = ("data", "validity", "gating", "lens", "model", "scorecard")
 STALE = "from lib.book import steps; print(*(step.name for step in steps.stale()))"
 
 
@@ -294,7 +298,13 @@ def small_checkout(tmp_path_factory):
     (root / "lib").symlink_to(paths.LIB)
     for name in ("Snakefile", "_config.yml"):
         shutil.copy(paths.ROOT / name, root)
-    shutil.copytree(paths.NOTEBOOKS, root / "notebooks")
+    (root / "notebooks").mkdir()
+    for path in paths.NOTEBOOKS.glob("*.ipynb"):
+        page = pages.read(path)
+        if path.stem not in WHOLE:
+            tagged = [cell for cell in page.cells if pages.TAG in cell.metadata.get("tags", ())]
+            page.cells = [page.cells[0], *tagged]
+        nbformat.write(page, root / "notebooks" / path.name)
     shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
     shutil.copy(paths.BOOK / "references.bib", root / "book")
     (root / "book" / "index.md").write_text("# A small book\n\nNothing yet.\n")
@@ -354,6 +364,7 @@ def test_a_model_of_ones_own_gets_its_pages_and_nobody_learns_where_it_lies(
     dataset = paths.slug(paths.public(f"file:{data}"))
     made = {path.relative_to(folder).as_posix() for path in folder.rglob("*.html")}
     there = {f"{dataset}/data.html", f"{dataset}/validity.html", "model.html", "scorecard.html"}
+    there |= {f"{dataset}/lens.html"}
     assert there <= made and f"{dataset}/gating.html" not in made
     assert yaml.safe_load((root / "_toc.yml").read_text())["parts"] == []
     assert ">Validity</a>" in (site / "book" / "index.html").read_text()

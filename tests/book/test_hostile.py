@@ -101,7 +101,7 @@ def place(book, notebook):
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_nothing_of_it_runs(book, visit, notebook):
     tab, said = visit(place(book, notebook))
-    tab.wait_for_timeout(1500)
+    charts(tab)
     # Folded parts too, and what a pointer over a chart brings up.
     tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     for view in tab.locator(".chart-view svg").all():

@@ -1,11 +1,14 @@
-"""A book loads nothing from elsewhere: what a page needs lies beside it."""
+"""A book loads nothing from elsewhere, and two builds of one commit are the same apart from times."""
 
+import json
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 from outside import from_elsewhere, leading_nowhere
 
+from lib import paths
 from lib.book import pages
 
 pytestmark = pytest.mark.slow
@@ -23,6 +26,8 @@ so {eq}`width` shrinks with $n$; see [a source](https://example.org/paper).
 ```python
 print("code")
 ```
+
+{glue:text}`results/m/xstest/data.ipynb::read:` rows.
 """
 RUN = "book/runs/smol-armo/xstest"
 
@@ -58,11 +63,26 @@ def test_links_that_lead_nowhere_are_found(tmp_path):
     ]
 
 
+NAMES = ("data", "validity")
+
+
 @pytest.fixture(scope="module")
-def book(small_book, tmp_path_factory):
-    page = tmp_path_factory.mktemp("pages") / "validity.ipynb"
-    pages.run_page("validity", page, {"dataset": "xstest", "run": RUN})
-    return small_book(INDEX, {"m/xstest/validity": page})
+def make(small_book, tmp_path_factory):
+    """Executes the pages and builds the book of them."""
+
+    def build():
+        folder = tmp_path_factory.mktemp("pages")
+        given = {"model": "smol-armo", "dataset": "xstest", "run": RUN}
+        for name in NAMES:
+            pages.run_page(name, folder / f"{name}.ipynb", given, "xstest")
+        return small_book(INDEX, {f"m/xstest/{name}": folder / f"{name}.ipynb" for name in NAMES})
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def book(make):
+    return make()
 
 
 def test_a_book_with_formulas_and_charts_loads_nothing_from_elsewhere(book):
@@ -111,3 +131,35 @@ def test_the_download_button_gives_the_executed_notebook(book, visit):
     executed = nbformat.read(given, as_version=4)
     assert any(cell.get("outputs") for cell in executed.cells)
     assert not tab.locator(".btn-source-edit-button").count()
+
+
+# ---- Built again ----
+
+TIME = re.compile(rb"(<th>Run time</th><td><code>)[\d.]+ s")
+
+
+def searched(index: bytes) -> dict:
+    """The search index without numbers and ``time0``: cells of a table run together in it."""
+    found = json.loads(re.fullmatch(rb"Search\.setIndex\((.*)\)\s*", index, re.DOTALL)[1])
+    found["terms"] = {
+        term: on for term, on in found["terms"].items() if not re.fullmatch(r"(time)?\d+", term)
+    }
+    return found
+
+
+def test_two_builds_differ_in_times_only(book, make):
+    first, second = (
+        {path.relative_to(site): path for path in site.rglob("*") if path.is_file()}
+        for site in (book, make())
+    )
+    assert sorted(first) == sorted(second)
+    assert paths.BOOK.name in {path.parts[0] for path in first}
+    times = 0
+    for name, path in first.items():
+        one, found = TIME.subn(rb"\1", path.read_bytes())
+        other, _ = TIME.subn(rb"\1", second[name].read_bytes())
+        times += found if path.suffix == ".html" else 0
+        if path.name == "searchindex.js":
+            one, other = searched(one), searched(other)
+        assert one == other, name
+    assert times == len(NAMES)
