@@ -22,7 +22,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO
 
 VARIABLE = "REWARD_AUDIT_FORKS"  # holds the place, for the steps of a build
 KERNEL = "ipykernel_launcher"
@@ -139,16 +139,19 @@ def _received(connection: socket.socket) -> bytes:
     return b""
 
 
+def _stream(number: int, mode: str, **options) -> TextIO:
+    return os.fdopen(number, mode, closefd=False, **options)
+
+
 def _become(request: dict[str, Any]) -> None:
     """Be the program that was asked for, with the streams and surroundings of who asked."""
     for number, stream in enumerate(request["streams"]):
         os.dup2(stream, number)
         os.close(stream)
-    sys.stdin = sys.__stdin__ = open(0, closefd=False)
-    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
-    sys.stderr = sys.__stderr__ = open(
-        2, "w", buffering=1, errors="backslashreplace", closefd=False
-    )
+    # Those of the process that was forked know of a place in what its streams were.
+    sys.stdin = sys.__stdin__ = _stream(0, "r")
+    sys.stdout = sys.__stdout__ = _stream(1, "w")
+    sys.stderr = sys.__stderr__ = _stream(2, "w", buffering=1, errors="backslashreplace")
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -170,6 +173,7 @@ def ask(place: str, program: list[str]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     request = {"folder": os.getcwd(), "environment": dict(os.environ), "program": program}
     content = json.dumps(request).encode()
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until they can be passed on
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(place)
@@ -178,9 +182,11 @@ def ask(place: str, program: list[str]) -> int:
         except OSError:
             if program[0] == KERNEL:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             os.execv(sys.executable, [sys.executable, "-m", *program])
         if program[0] != KERNEL:
             _pass_on(connection)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         while not select.select([connection], [], [], 1.0)[0]:
             if os.getppid() != parent:
                 return 1
