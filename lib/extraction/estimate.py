@@ -1,6 +1,6 @@
 """How long scoring will take, measured on this device before it starts.
 
-A few items are run for about a second; their tokens a second, and the tokens of a sample of
+A few responses are run for about a second; their tokens a second, and the tokens of a sample of
 the items, give the time for all. It is a guess of the right size: a device that heats up or
 is shared, and longer rows than the few that were tried, move it by a factor of two.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from lib.errors import ParameterError
 
 LONG = 120.0  # seconds above which a reader is warned
 VERY_LONG = 3 * 3600.0  # seconds above which a run must be asked for
-PATIENCE = 10  # times what is measured for: a first item slower than this is the only one
+PATIENCE = 10  # times what is measured for: a first response slower than this is the only one
 SAMPLED = 200  # items whose tokens are counted
 
 
@@ -92,13 +92,15 @@ def _rate(backbone, encoded: list, seconds: float) -> float:
     """Tokens a second in the last and largest of a growing series of batches.
 
     Batches are padded, which needs no kernel to be compiled; a padded token costs about what
-    a packed one does. The first call is slower than what follows, and counts only where a
-    single item takes so long that no second one is tried.
+    a packed one does. They are of responses, since an item may have dozens. The first call is
+    slower than what follows, and counts only where a single response takes so long that no
+    second one is tried.
     """
-    rate, first = _timed(backbone, encoded[:1])
+    single = [replace(item, sequences=[ids]) for item in encoded for ids in item.sequences]
+    rate, first = _timed(backbone, single[:1])
     spent, start, count = (first if first > PATIENCE * seconds else 0.0), 1, 2
-    while spent < seconds and start < len(encoded):
-        rate, taken = _timed(backbone, encoded[start : start + count])
+    while spent < seconds and start < len(single):
+        rate, taken = _timed(backbone, single[start : start + count])
         spent, start, count = spent + taken, start + count, 2 * count
     return rate
 

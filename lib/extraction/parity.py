@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from lib.extraction.forward import States, forward
 from lib.models.prompt import EncodedItem
 
 ITEMS = 3
+BRANCHES = 4  # responses of each that are tried, so that a trial costs less than what follows
 # Largest difference, in standard deviations of the head over the responses tried. Rounding
 # is about 3e-5 of one in float32; attention to a wrong token is of the order of one.
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
@@ -39,12 +41,13 @@ def kernel(model, items: Sequence[EncodedItem]) -> tuple[str, str]:
 def objection(model, items: Sequence[EncodedItem], kernel: str | None = None) -> str:
     """Why the model's items must not be packed as trees; empty when they may be.
 
-    Compares the scores of a few short items, packed in one row, with those of their
-    sequences in a padded batch and, where these differ, with those of each sequence alone.
+    Compares the scores of a few responses of a few short items, packed in one row, with those
+    of their sequences in a padded batch and, where these differ, with those of each sequence alone.
     States that aren't finite are left for the extraction to report. Models and compilers
     raise errors of many kinds for rows that they don't suit.
     """
     some = sorted(items, key=lambda item: (len(item.sequences) == 1, item.n_tokens))[:ITEMS]
+    some = [replace(item, sequences=item.sequences[:BRANCHES]) for item in some]
     try:
         packed = forward(model.backbone, some, kernel=kernel)
     except AuditError:

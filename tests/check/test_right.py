@@ -53,9 +53,9 @@ def test_a_spread_over_few_items_is_shown_to_be_less_than_it_looks():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["smol-armo", "smol-mixed"])
-def test_an_embedded_model_is_right(name):
-    assert_right(check(name, quick=True, device="cpu"))
+def test_an_embedded_model_is_right():
+    """The gated one: the others have fewer parts on the same backbone."""
+    assert_right(check("smol-armo", quick=True, device="cpu"))
 
 
 @pytest.mark.parametrize("name", [path.stem for path in (paths.BOOK / "checks").glob("*.json")])

@@ -255,3 +255,16 @@ def test_short_items_with_several_responses_are_tried(tiny_model, monkeypatch):
     for some in tried:
         assert [item.n_tokens for item in some] == [items[i].n_tokens for i in (2, 5, 4)]
         assert [len(item.sequences) for item in some] == [2, 2, 3]
+
+
+def test_a_few_responses_of_an_item_of_many_are_tried(tiny_model, monkeypatch):
+    tried = []
+    forward = forwards.forward
+    monkeypatch.setattr(
+        parity, "forward", lambda b, items, **o: tried.append(items) or forward(b, items, **o)
+    )
+    many = tiny_model.format.encode(
+        [{"role": "user", "content": "q"}], [f"answer {i}" for i in range(25)]
+    )
+    assert parity.objection(tiny_model, [many]) == ""
+    assert {len(item.sequences) for some in tried for item in some} == {parity.BRANCHES}

@@ -348,6 +348,19 @@ def test_a_backbone_kept_of_another_file_of_the_same_size_is_made_again(kept):
     assert len(made) == 2
 
 
+def test_a_quantised_file_is_parsed_once_and_by_whom_it_was_before(monkeypatch):
+    import gguf
+
+    parsed = []
+    monkeypatch.setattr(gguf, "GGUFReader", lambda path: parsed.append(path) or object())
+    before = gguf.GGUFReader, gguf.get_tensor_name_map
+    with pytest.raises(ZeroDivisionError), backbones._read_once():
+        assert gguf.GGUFReader("a") is gguf.GGUFReader("a") is not gguf.GGUFReader("b")
+        raise ZeroDivisionError
+    assert parsed == ["a", "b"]
+    assert (gguf.GGUFReader, gguf.get_tensor_name_map) == before
+
+
 @pytest.mark.slow
 def test_the_embedded_weights_with_two_flipped_signs_are_made_again(tmp_path, monkeypatch):
     before = backbones.fingerprint(backbones.load_embedded()[0])
