@@ -54,7 +54,7 @@ def test_a_spread_over_few_items_is_shown_to_be_less_than_it_looks():
 
 @pytest.mark.slow
 def test_an_embedded_model_is_right():
-    """The gated one: the others have fewer parts on the same backbone."""
+    """The gated one; `smol-mixed` is a head on the same backbone, and its check is committed."""
     assert_right(check("smol-armo", quick=True, device="cpu"))
 
 
