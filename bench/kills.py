@@ -48,9 +48,8 @@ WAYS = [
     (signal.SIGHUP, False, True),  # the terminal is closed
     (signal.SIGINT, True, False),  # nothing happens
 ]
-# Each signal, each end of a terminal and what is ignored once, in rows of three; the tests take
-# these. After the end by SIGKILL steps go on, so that nothing would be left to kill.
-EACH = [WAYS[number] for number in (0, 1, 3, 4, 8, 2, 9)]
+# Each signal, each end of a terminal and what is ignored once; the tests take these.
+EACH = [way for way in WAYS if not way[1] or way[0] == signal.SIGINT]
 
 
 def steady():
@@ -112,7 +111,7 @@ def reading(site: Path):
                 except OSError as error:
                     told["missed"].append(str(error))
                 told["reads"] += 1
-            time.sleep(0.03)
+            time.sleep(0.01)
 
     reader = threading.Thread(target=reads)
     reader.start()
@@ -178,28 +177,10 @@ def again(small, patience: float = 120) -> tuple[int, int]:
         time.sleep(0.3)
 
 
-def free(small, patience: float = 120) -> None:
-    """Wait until no killed build's steps hold the lock."""
-    limit = time.monotonic() + patience
-    with open(small.root / ".cache" / "build.lock", "a") as file:
-        while time.monotonic() < limit:
-            with suppress(BlockingIOError):
-                return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            time.sleep(0.1)
-
-
 def run(
-    small,
-    kills: int,
-    seed: int,
-    tell: Callable[[str], None] = print,
-    ways: list[tuple] = WAYS,
-    row: int = 1,
+    small, kills: int, seed: int, tell: Callable[[str], None] = print, ways: list[tuple] = WAYS
 ) -> Counter:
-    """So many rounds; an ``AssertionError`` for the first that isn't right.
-
-    A build is killed ``row`` times, each time where the one before left it, until one may end.
-    """
+    """So many rounds; an ``AssertionError`` for the first that isn't right."""
     draw = random.Random(seed)
     # Ignored by a shell's & or by nohup, and builds would inherit that.
     for number, handler in (
@@ -220,28 +201,24 @@ def run(
     found: Counter = Counter()
     with reading(site) as told:
         for number in range(kills):
-            before, word = WORDS[::-1] if number // row % 2 == 0 else WORDS
+            before, word = WORDS[::-1] if number % 2 == 0 else WORDS
             sign, ignored, terminal = ways[number % len(ways)]
-            last = number % row == row - 1 or number == kills - 1
-            if number % row == 0:
-                write(small, word)
-            # Each tenth of a build once in ten kills; earlier where more are to come.
-            moment = took * (draw.random() + draw.randrange(10)) / (10 if last else 20)
+            write(small, word)
+            # Each tenth of a build once in ten kills.
+            moment = took * (draw.random() + draw.randrange(10)) / 10
             began = time.monotonic()
             process, master = start(small, ignored, terminal)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(moment)
             late = process.poll() is not None
-            if late and number % row == 0:  # a machine less busy
-                took = min(took, time.monotonic() - began)
+            took = min(took, time.monotonic() - began) if late else took  # a machine less busy
             end(process, master, sign)
             status = process.wait(120)
             if master is not None and sign == signal.SIGINT:
                 os.close(master)
             held = content(site)
             left = next((name for name in (before, word) if held == sites[name]), "a mixture")
-            free(small)
-            waits = again(small)[0] if last else 0
+            waits, _ = again(small)
             way = f"{sign.name}{', SIGINT ignored' * ignored}{', terminal' * terminal}"
             tell(
                 f"{number:3} {way:34} at {moment:4.1f} s: status {status}, site of {left}"
@@ -252,9 +229,6 @@ def run(
             if ignored and sign == signal.SIGINT:
                 assert (status, left) == (0, word), way
             assert left == word or status, way  # what ended early doesn't say that it is built
-            found["had ended" if late else f"site of {'new' if left == word else 'last'}"] += 1
-            if not last:
-                continue
             now = content(site)
             differ = {name for name, _ in now.items() ^ sites[word].items()}
             assert not differ, (way, sorted(differ)[:5])
@@ -262,6 +236,7 @@ def run(
             strays += [path.name for path in site.parent.glob("html.*")]
             strays += [path.name for path in (small.root / ".cache").glob(".build-*")]
             assert not strays, (way, strays)
+            found["had ended" if late else f"site of {'new' if left == word else 'last'}"] += 1
     assert not told["missed"], told["missed"][:5]
     tell(f"{told['reads']} pages read, none missed")
     return found

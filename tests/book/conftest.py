@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -104,6 +105,15 @@ def turn_to(chromium):
 
     yield open_page
     context.close()
+
+
+@pytest.fixture(scope="session")
+def kills():
+    """The module that kills small books' builds and compares sites but for times."""
+    spec = importlib.util.spec_from_file_location("bench_kills", paths.ROOT / "bench" / "kills.py")
+    module = sys.modules["bench_kills"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

@@ -1,22 +1,10 @@
 """Builds that are killed at any moment, or run side by side, leave a whole site and the right one."""
 
-import importlib.util
-import sys
 import threading
 
 import pytest
 
-from lib import paths
-
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def kills():
-    spec = importlib.util.spec_from_file_location("bench_kills", paths.ROOT / "bench" / "kills.py")
-    module = sys.modules["bench_kills"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +21,7 @@ def test_kills_of_every_way_leave_a_whole_site_and_the_next_build_is_right(kills
     Each of them with SIGINT ignored as well, and twice: ``python bench/kills.py``.
     """
     assert {way[0] for way in kills.EACH} == set(kills.ENDED)
-    found = kills.run(small, len(kills.EACH), seed=0, ways=kills.EACH, row=3)
+    found = kills.run(small, len(kills.EACH), seed=0, ways=kills.EACH)
     assert sum(found.values()) == 7
 
 
