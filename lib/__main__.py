@@ -142,16 +142,14 @@ def _verify(options) -> None:
     from lib.extraction.verify import stamp, verify
     from lib.models import load_model
 
-    loaded, model = None, None
+    loaded = functools.lru_cache(maxsize=1)(load_model)  # once for runs of it that follow another
     for folder in options.runs:
         run = load_run(folder)
         place = located(run.attrs["dataset"], options.source).get("source")
         ties = {"ties": "keep"} if KEPT in run.attrs["about"] else {}
         items = load_items(run.attrs["dataset"], source=place, **ties)
         date = run.attrs["extraction"].get("date")
-        if loaded != (run.attrs["model"], date):  # once for all runs of it that follow one another
-            loaded = (run.attrs["model"], date)
-            model = load_model(run.attrs["model"], device="cpu", date=date)
+        model = loaded(run.attrs["model"], device="cpu", date=date)
         found = verify(run, model, items, n=options.items, seed=options.seed)
         if options.stamp:
             stamp(folder, run, model, found)

@@ -19,6 +19,8 @@ Columns of ``MARGINS``: ``model``, ``task``, ``set`` (``none`` for the whole mod
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 
@@ -51,15 +53,20 @@ LOWER, HIGHER, ALIKE, NOT_MEASURED = "lower", "higher", "not told apart", "not m
 VERDICTS = (LOWER, HIGHER, ALIKE, NOT_MEASURED)
 
 
+def _measured(study: Study) -> Iterator[tuple[str, list, np.ndarray]]:
+    """Of each objective whose sets were silenced: what its seeds left, and their margins, shape
+    (seeds, ways, places).
+    """
+    for model in OBJECTIVES:
+        arrays = [study.models[seed, model] for seed in seeds_of(study, model, "margin")]
+        if arrays:
+            yield model, arrays, np.stack([of["margin"] for of in arrays]).astype(float)
+
+
 def silenced(study: Study) -> pd.DataFrame:
     """What silencing a set of neurons costs, and whether random neurons cost as much."""
     rows = []
-    for model in OBJECTIVES:
-        seeds = seeds_of(study, model, "margin")
-        if not seeds:
-            continue
-        arrays = [study.models[seed, model] for seed in seeds]
-        margins = np.stack([of["margin"] for of in arrays]).astype(float)
+    for model, arrays, margins in _measured(study):
         sizes = _sizes(study, arrays)
         for task, places, prompt in probed(study):
             before = ranked(margins[:, 0, places])
@@ -73,7 +80,7 @@ def silenced(study: Study) -> pd.DataFrame:
                     "put": put,
                     "neurons": sizes[SETS.index(name)],
                     "n": len(places),
-                    "seeds": len(seeds),
+                    "seeds": len(arrays),
                     "accuracy": after.mean(),
                     "change": change.estimate,
                     "low": change.low,
@@ -151,11 +158,7 @@ def _beside(study: Study, model: str, name: str, like: str, places, prompt) -> d
 def shrinkage(study: Study) -> pd.DataFrame:
     """How far margins shrink on comparisons that stay right: when silenced, and when mixed."""
     rows = []
-    for model in OBJECTIVES:
-        seeds = seeds_of(study, model, "margin")
-        if not seeds:
-            continue
-        margins = np.stack([study.models[s, model]["margin"] for s in seeds]).astype(float)
+    for model, _, margins in _measured(study):
         for task, places, _ in probed(study):
             if task not in SOURCES.values():
                 continue
@@ -196,15 +199,13 @@ def _shrunk(model: str, task: str, name: str, before: np.ndarray, after: np.ndar
 def margins(study: Study) -> pd.DataFrame:
     """How margins are spread, before and after sets are silenced."""
     rows = []
-    for model in OBJECTIVES:
-        seeds = seeds_of(study, model, "margin")
-        for task, places, _ in probed(study) if seeds else ():
+    for model, _, found in _measured(study):
+        for task, places, _ in probed(study):
             if task not in SOURCES.values():
                 continue
             for name in (NONE, *SETS):
                 way = WAYS.index(NONE if name == NONE else f"{name}, {PUT[0]}")
-                found = [study.models[seed, model]["margin"][way, places] for seed in seeds]
-                ends = np.quantile(np.concatenate(found).astype(float), [0.1, 0.5, 0.9])
+                ends = np.quantile(found[:, way, places], [0.1, 0.5, 0.9])
                 row = {"model": model, "task": task, "set": name}
                 rows.append(row | dict(zip(("low", "median", "high"), ends, strict=True)))
     return pd.DataFrame(rows, columns=MARGINS)
