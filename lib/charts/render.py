@@ -23,7 +23,7 @@ import vl_convert
 from altair.utils import schemapi
 
 from lib import downloads
-from lib.charts import theme
+from lib.charts import schema, theme
 from lib.downloads import SPACES
 from lib.errors import DataError
 from lib.visible import visible
@@ -71,9 +71,11 @@ class Chart:
     ):
         self.alternative, self.data, self.name = sentences(alternative), data, name
         self.caption, self.height = caption, height
-        self.spec: dict[str, Any] = chart.to_dict()
+        self.spec: dict[str, Any] = chart.to_dict(validate=False)
         for given_by_the_site in ("config", "$schema"):
             self.spec.pop(given_by_the_site, None)
+        if not schema.fits(chart, self.spec):
+            chart.to_dict()  # raises an error that says what doesn't fit
 
     def __repr__(self) -> str:
         return self.alternative
