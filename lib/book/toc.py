@@ -19,7 +19,7 @@ from lib.atomic import replacing
 from lib.book import applies, pages
 from lib.book.plan import CLOSING, PagePlan, Plan, read
 
-# Chapters under book/, without suffix; a pattern stands for its files in order of name.
+# Chapters under book/, without suffix; a pattern stands for its files, 10 after 9.
 FRONT = ("findings/*",)
 METHODS = ("methods", "stimuli", "glossary", "reproduce", "how-to/*")
 ACROSS = ("compare", "published", "tension", "calibration", "speed")  # their order; others follow
@@ -82,8 +82,18 @@ def _part(caption: str, chapters: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _chapters(names: Iterable[str]) -> list[dict[str, str]]:
     """Entries for the chapters that are there."""
-    found = [path for name in names for path in sorted(paths.BOOK.glob(f"{name}.md"))]
+    found = [path for name in names for path in numbered(paths.BOOK.glob(f"{name}.md"))]
     return [{"file": f"book/{path.relative_to(paths.BOOK).with_suffix('')}"} for path in found]
+
+
+def numbered(files: Iterable[Path]) -> list[Path]:
+    """Files in order of name, the number that a name begins with read as a number."""
+
+    def place(path: Path) -> tuple[int, str]:
+        number = path.stem.partition("-")[0]
+        return (int(number) if number.isdecimal() else 0), path.stem
+
+    return sorted(files, key=place)
 
 
 def _model(name: str, model: str, shown: list[PagePlan]) -> list[dict[str, Any]]:

@@ -255,8 +255,7 @@ def of_tension() -> list:
         names = ("accuracy", "silenced", "overlaps", "lengths", "helps", "against")
         tables = {name: getattr(silencing, name)(study) for name in names}
         found.append(tension.takeaways(**tables))
-        tables = [tables[name] for name in ("silenced", "overlaps", "helps", "against")]
-    return [*found, tension.glued(*tables)]
+    return [*found, tension.glued(**tables)]
 
 
 PAGES = {

@@ -16,7 +16,7 @@ from lib.planted import checks
 from lib.stats import winrates
 
 INDEX = paths.BOOK / "index.md"
-CHAPTERS = sorted((paths.BOOK / "findings").glob("*.md"))
+CHAPTERS = toc.numbered((paths.BOOK / "findings").glob("*.md"))
 PAGES = [INDEX, *CHAPTERS]
 NAMES = {page: page.relative_to(paths.BOOK).as_posix() for page in PAGES}
 

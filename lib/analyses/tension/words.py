@@ -25,6 +25,7 @@ from lib.training.tension.kept import (
 )
 
 NOTHING = "No model of this study is there yet."
+NOT_MEASURED = "Not measured in this study."
 LABELS = {
     GRADIENT: "the top neurons by gradient and activation, against random ones",
     OWN: "the top neurons by published importance, against random ones",
@@ -49,7 +50,7 @@ def takeaways(
     first, *rest = beside_random(silenced)
     return [
         *base(overlaps, silenced),
-        *_shared(silenced),
+        *shared(silenced),
         first,
         *helped(helps),
         *short_or_refusing(accuracy, lengths),
@@ -59,11 +60,6 @@ def takeaways(
         *published(accuracy),
         *there,
     ]
-
-
-def answer(silenced: pd.DataFrame, overlaps: pd.DataFrame) -> str:
-    """In short: are the published neurons the base's own, and do shared ones matter?"""
-    return " ".join([*base(overlaps, silenced), *_shared(silenced)]) or NOTHING
 
 
 def base(overlaps: pd.DataFrame, silenced: pd.DataFrame) -> list[str]:
@@ -101,7 +97,8 @@ def _own_side(silenced: pd.DataFrame, model: str) -> pd.Series:
     return rows.groupby("set", sort=False)["change"].mean()
 
 
-def _shared(silenced: pd.DataFrame) -> list[str]:
+def shared(silenced: pd.DataFrame) -> list[str]:
+    """Do the mixed model's two aims need the neurons that helpful and harmless models share?"""
     rows = silenced[
         (silenced["set"] == SHARED)
         & (silenced["model"] == MIXED)
@@ -287,15 +284,43 @@ def published(accuracy: pd.DataFrame) -> list[str]:
 
 
 def glued(
-    silenced: pd.DataFrame, overlaps: pd.DataFrame, helps: pd.DataFrame, against: pd.DataFrame
+    accuracy: pd.DataFrame,
+    silenced: pd.DataFrame,
+    overlaps: pd.DataFrame,
+    lengths: pd.DataFrame,
+    helps: pd.DataFrame,
+    against: pd.DataFrame,
 ) -> dict[str, str]:
     """Values for other pages."""
-    return {
-        "answer": answer(silenced, overlaps),
-        "shared": " ".join(_shared(silenced)) or "No shared neurons were silenced.",
-        "helps": " ".join(helped(helps)) or "What may help wasn't tried.",
-        "earlier": " ".join(earlier(against)) or "No figure can be set beside an earlier run's.",
+    beside = beside_random(silenced)
+    said = {
+        "brief": brief(silenced, overlaps),
+        "base": base(overlaps, silenced),
+        "shared": shared(silenced),
+        "random": [*beside[:2], *beside[2:][-1:]],
+        "refusing": short_or_refusing(accuracy, lengths)[-1:],
+        "helps": helped(helps),
+        "earlier": earlier(against),
     }
+    return {name: " ".join(sentences) or NOT_MEASURED for name, sentences in said.items()}
+
+
+def brief(silenced: pd.DataFrame, overlaps: pd.DataFrame) -> list[str]:
+    """In one sentence: whose neurons are the published ones, and what is silencing them worth?"""
+    own = overlaps[(overlaps["kind"] == OWN) & overlaps["pair"].str.endswith("the base's")]
+    rows = silenced[silenced["p"].notna() & (silenced["set"] == OWN)]
+    rows = rows[_own_pairs(rows)]
+    if own.empty or rows.empty:
+        return []
+    mostly = "mostly" if own["jaccard"].mean() > 0.5 else "not mostly"
+    lower = int((rows["verdict"] == LOWER).sum())
+    return [
+        "The neurons that the study of alignment tension holds most important are, on the backbone "
+        f"trained here, {mostly} those that were largest before any training (Jaccard "
+        f"{words.span(own['jaccard'], '.2f')}, by chance {own['by_chance'].iloc[0]:.2f}); that "
+        "silencing them costs more than silencing random ones is shown in "
+        f"{lower} of {words.count(len(rows), 'comparison')} on a model's own pairs."
+    ]
 
 
 def held_out(silenced: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from scipy import stats as scipy_stats
 from lib.analyses.tension import charts, crossed, neurons, published, silencing, stats, words
 from lib.analyses.tension.tasks import tasks
 from lib.analyses.tension.worlds import SHARE, network
-from lib.book import pages
+from lib.book import pages, plan
 from lib.training.tension import kept
 from lib.training.tension.kept import GRADIENT, HARMLESS, HELPFUL, MIXED, OWN, SHARED, Set
 
@@ -83,7 +83,7 @@ def test_shared_neurons_are_found_and_needed(planted):
 def test_where_abilities_are_spread_evenly_no_set_matters_more(even):
     table = stats.silenced(even)
     assert not table["verdict"].isin([silencing.LOWER, silencing.HIGHER]).any()
-    assert "the two aren't told apart" in words.answer(table, stats.overlaps(even))
+    assert "the two aren't told apart" in " ".join(words.shared(table))
 
 
 def test_the_change_is_that_of_the_accuracies(planted):
@@ -317,7 +317,27 @@ def test_the_page_stands_on_what_there_is(planted, tmp_path, left):
 
 
 def test_shared_neurons_are_said_of_the_mixed_model(planted):
-    (told,) = words._shared(stats.silenced(planted))
+    (told,) = words.shared(stats.silenced(planted))
     assert "hh-rlhf/helpful-base" in told and "hh-rlhf/harmless-base" in told
     table = stats.silenced(planted)
-    assert words._shared(table[table["set"] != SHARED]) == []
+    assert words.shared(table[table["set"] != SHARED]) == []
+
+
+def test_in_brief_comparisons_are_counted_on_a_models_own_pairs(planted):
+    table, overlaps = stats.silenced(planted), stats.overlaps(planted)
+    (told,) = words.brief(table, overlaps)
+    assert "shown in 0 of 4 comparisons" in told and "mostly those that were largest" in told
+    own = (table["set"] == OWN) & (table["model"] == HARMLESS) & table["p"].notna()
+    lower = table.assign(verdict=table["verdict"].mask(own, silencing.LOWER))
+    assert "shown in 1 of 4 comparisons" in words.brief(lower, overlaps)[0]
+    assert words.brief(table[table["p"].isna()], overlaps) == []
+
+
+def test_the_committed_study_is_whole():
+    study = kept.load_study(plan.STUDY)
+    seeds, helping = study.document["seeds"], study.document["settings"]["helping"]
+    wanted = {(seed, model) for seed in range(seeds) for model in (*kept.OBJECTIVES, kept.AVERAGE)}
+    wanted |= {(seed, model) for seed in range(helping) for model in kept.HELPS}
+    assert set(study.models) == wanted
+    assert all(kept.is_whole(arrays, model) for (_, model), arrays in study.models.items())
+    assert all(metadata["machine"] and metadata["command"] for metadata in study.metadata.values())
