@@ -1,6 +1,6 @@
 """A chart as a drawing within a page: no script, and colours that follow the reader's.
 
-A chart is drawn twice, as the light and as the dark site has it. The two differ in colours alone,
+A chart is drawn as the light and as the dark site has it. The two differ in colours alone,
 so each colour that differs becomes a property that the page's style sets for either.
 """
 
@@ -83,7 +83,7 @@ def _still(caption: str) -> str:
 
 def drawing(chart: Chart, inks: Inks, width: int, prefix: str) -> str:
     """A chart as SVG, of elements that only draw; its ids begin with ``prefix``."""
-    light, dark = (ET.fromstring(chart.svg(width, dark=mode)) for mode in (False, True))
+    light, dark = map(ET.fromstring, chart.svg_of_both(width))
     for one, other in zip(light.iter(), dark.iter(), strict=True):
         one.tag = one.tag.removeprefix(SVG)
         for name in list(one.attrib):

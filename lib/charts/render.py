@@ -13,6 +13,7 @@ import hashlib
 import html
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,11 @@ LONGEST = 120
 A_PAGE, ROWS = 40, 60  # rows of a page of a chart that has more than so many
 DRAWN = 4000  # records that a chart holds
 TOLD = 3900  # characters of an alternative text
+# A colour that follows the mode, and what stands for it in one drawing of both; what else in a
+# spec may follow the mode, blends colours, or could be taken for such a pair.
+INK = re.compile(r"dark \? '(#\w{6})' : '(#\w{6})'")
+BOTH = re.compile(r"both:(#\w{6}):(#\w{6})")
+OTHERWISE = re.compile(r'\bdark\b|"interpolate": "rgb"|(?<!\{"expr": "\')both:')
 
 # Vega-Lite's schema judges a chart as a whole when it is rendered, and not each part before.
 schemapi.disable_debug_mode()
@@ -106,16 +112,56 @@ class Chart:
 
     def svg(self, width: int = 720, dark: bool = False) -> str:
         """The chart as a still picture, drawn without a browser."""
-        narrow = width < theme.NARROW
-        spec = self.spec | {"width": width}
-        if narrow:
-            spec |= spec.get("usermeta", {}).get("narrow", {})
-        given = {"dark": dark, "narrow": narrow}
-        spec["params"] = [
-            p | {"value": given[p["name"]]} if p["name"] in given else p for p in spec["params"]
-        ]
-        config = theme.config(dark) | {"background": theme.INKS["background"][dark]}
-        return vl_convert.vegalite_to_svg(spec, vl_version=theme.VEGA_LITE, config=config)
+        return _svg(self.spec, width, dark, _still_config(dark))
+
+    def svg_of_both(self, width: int = 720) -> tuple[str, str]:
+        """``svg`` of the light and of the dark mode: one drawing, where they differ in plain
+        colours alone.
+        """
+        marked = _marked(self.spec)
+        text = json.dumps(marked | {"params": [p for p in marked["params"] if p["name"] != "dark"]})
+        if OTHERWISE.search(text):
+            return self.svg(width), self.svg(width, dark=True)
+        drawn = _svg(marked, width, False, _paired(_still_config(False), _still_config(True)))
+        return BOTH.sub(r"\1", drawn), BOTH.sub(r"\2", drawn)
+
+
+def _svg(spec: Mapping[str, Any], width: int, dark: bool, config: Mapping[str, Any]) -> str:
+    narrow = width < theme.NARROW
+    spec = dict(spec) | {"width": width}
+    if narrow:
+        spec |= spec.get("usermeta", {}).get("narrow", {})
+    given = {"dark": dark, "narrow": narrow}
+    spec["params"] = [
+        p | {"value": given[p["name"]]} if p["name"] in given else p for p in spec["params"]
+    ]
+    return vl_convert.vegalite_to_svg(spec, vl_version=theme.VEGA_LITE, config=config)
+
+
+def _still_config(dark: bool) -> dict[str, Any]:
+    return theme.config(dark) | {"background": theme.INKS["background"][dark]}
+
+
+def _marked(spec: Any) -> Any:
+    """A spec with both colours in place of an expression of one of them, and of nothing else."""
+    if isinstance(spec, list):
+        return [_marked(each) for each in spec]
+    if not isinstance(spec, dict):
+        return spec
+    if spec.keys() == {"expr"} and (found := INK.fullmatch(str(spec["expr"]))):
+        return {"expr": f"'{_both(found[2], found[1])}'"}
+    return {key: _marked(each) for key, each in spec.items()}
+
+
+def _both(light: str, dark: str) -> str:
+    return f"both:{light}:{dark}"
+
+
+def _paired(light: Any, dark: Any) -> Any:
+    """One configuration of two that differ in colours."""
+    if isinstance(light, dict):
+        return {key: _paired(each, dark[key]) for key, each in light.items()}
+    return light if light == dark else _both(light, dark)
 
 
 def plain(text: Any, longest: int = LONGEST) -> str:

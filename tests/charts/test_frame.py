@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import altair as alt
 import numpy as np
 import pandas as pd
@@ -18,6 +21,7 @@ from lib.analyses.geometry import stats as geometry
 from lib.analyses.geometry import worlds as heads
 from lib.analyses.model import charts as model_charts
 from lib.calibration.charts import calibration
+from lib.charts import theme
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, frame, inline, spanned, tips, written
 from lib.charts.rows import turn, won
@@ -80,6 +84,11 @@ MADE = [_forest, _intervals, _lengths, _dropped, _matrix, _scree, _gauges, _spec
 MADE += [_calibration]
 
 
+def unnumbered(*drawings):
+    """Without the numbers that ids have of all drawings of a process."""
+    return [re.sub(r"\b(gradient_|clip)\d+", r"\1", drawing) for drawing in drawings]
+
+
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__[1:])
 def test_a_chart_follows_the_page_and_says_what_it_shows(make):
     chart = make()
@@ -88,9 +97,21 @@ def test_a_chart_follows_the_page_and_says_what_it_shows(make):
     assert [p["name"] for p in chart.spec["params"]][:2] == ["dark", "narrow"]
     assert chart.alternative.strip().endswith(".") and chart.caption and chart.name
     assert len(chart.data)
-    for width, dark in ((720, False), (720, True), (390, False), (390, True)):
-        drawing = chart.svg(width, dark)
+    drawings = chart.svg_of_both(720)
+    for drawing in (*drawings, *chart.svg_of_both(390)):
         assert "NaN" not in drawing and "undefined" not in drawing.replace(">undefined<", "")
+    assert unnumbered(*drawings) == unnumbered(chart.svg(720), chart.svg(720, dark=True))
+
+
+@pytest.mark.parametrize(
+    "name", ["both:#0a3a82:#b5d9ff", "'both:#0a3a82:#b5d9ff'\"}", "dark ? '#0a3a82' : '#b5d9ff'"]
+)
+def test_names_that_look_like_colours_of_both_modes_are_drawn_as_they_are(name):
+    drawing = alt.Chart(inline(pd.DataFrame({"row": [0], "name": [name]})))
+    drawing = drawing.mark_text(fill=theme.ink("text")).encode(y="row:O", text="name:N")
+    chart = Chart(frame(drawing, height=40), alternative="", data=pd.DataFrame(), name="n")
+    assert chart.svg_of_both() == (chart.svg(), chart.svg(dark=True))
+    assert name in html.unescape(chart.svg_of_both()[0])
 
 
 def test_a_frame_has_another_height_on_a_phone_only_where_one_is_given():
