@@ -119,20 +119,22 @@ def test_workers_write_side_by_side_and_nobody_else_may(tiny_model, tmp_path):
         pass
 
 
-@pytest.mark.slow
-def test_processes_of_a_launcher_share_the_work(tmp_path):
+@pytest.fixture
+def released(write_tiny, tmp_path):
+    """What the command is given of a tiny checkpoint and a file of six pairs."""
+    write_tiny.write_classifier(tmp_path / "model")
     file = tmp_path / "pairs.jsonl"
-    file.write_text(
-        "".join(
-            f'{{"prompt": "question {i}?", "chosen": "yes {i}", "rejected": "no"}}\n'
-            for i in range(6)
-        )
-    )
-    command = ["-m", "lib", "extract", "--model", "smol-armo", "--dataset", f"file:{file}"]
+    row = '{{"prompt": "question {i}?", "chosen": "yes {i}", "rejected": "no"}}\n'
+    file.write_text("".join(row.format(i=i) for i in range(6)))
+    return ["extract", "--model", str(tmp_path / "model"), "--dataset", f"file:{file}"]
+
+
+@pytest.mark.slow
+def test_processes_of_a_launcher_share_the_work(released, tmp_path):
     launched = subprocess.run(
         [
             *(sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"),
-            *(*command, "--out", str(tmp_path / "two")),
+            *("-m", "lib", *released, "--out", str(tmp_path / "two")),
         ],
         capture_output=True,
         text=True,
@@ -143,34 +145,31 @@ def test_processes_of_a_launcher_share_the_work(tmp_path):
     from lib import load_items, load_model
     from lib.extraction import load_run
 
-    alone = extract(load_model("smol-armo"), load_items(f"file:{file}"), store=tmp_path / "s")
+    model, items = load_model(released[2]), load_items(released[4])
+    alone = extract(model, items, store=tmp_path / "s")
     two = load_run(tmp_path / "two")
     sd = alone["score"].values.std(axis=0)
     assert (np.abs(two["score"].values - alone["score"].values) <= 1e-4 * sd).all()
 
 
 @pytest.mark.slow
-def test_parts_and_streams_from_the_shell_make_the_run_of_one_command(tmp_path, capsys):
+def test_parts_and_streams_from_the_shell_make_the_run_of_one_command(released, tmp_path, capsys):
     from lib.__main__ import main
     from lib.extraction import load_run
 
-    file = tmp_path / "pairs.jsonl"
-    row = '{{"prompt": "question {i}?", "chosen": "yes {i}", "rejected": "no"}}\n'
-    file.write_text("".join(row.format(i=i) for i in range(6)))
-    given = ["extract", "--model", "smol-armo", "--dataset", f"file:{file}"]
     folders = [str(tmp_path / f"part-{part}") for part in range(2)]
     for part, folder in enumerate(folders):
-        assert main([*given, "--part", f"{part}/2", "--store", folder]) == 0
+        assert main([*released, "--part", f"{part}/2", "--store", folder]) == 0
     gather = [word for folder in folders for word in ("--gather", folder)]
-    assert main([*given, *gather, "--out", str(tmp_path / "gathered")]) == 0
-    assert main([*given, "--stream", "3", "--out", str(tmp_path / "streamed")]) == 0
-    assert main([*given, "--out", str(tmp_path / "whole")]) == 0
+    assert main([*released, *gather, "--out", str(tmp_path / "gathered")]) == 0
+    assert main([*released, "--stream", "3", "--out", str(tmp_path / "streamed")]) == 0
+    assert main([*released, "--out", str(tmp_path / "whole")]) == 0
     whole = load_run(tmp_path / "whole")["score"].values
     for name in ("gathered", "streamed"):
         found = load_run(tmp_path / name)["score"].values
         assert (np.abs(found - whole) <= 1e-4 * whole.std(axis=0)).all()
-    assert main([*given, "--stream", "3", "--limit", "2", "--out", str(tmp_path / "x")]) == 1
-    assert main(given) == 1
+    assert main([*released, "--stream", "3", "--limit", "2", "--out", str(tmp_path / "x")]) == 1
+    assert main(released) == 1
     assert "--out FOLDER" in capsys.readouterr().err
 
 
