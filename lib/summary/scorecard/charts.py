@@ -474,13 +474,16 @@ def uses(table: pd.DataFrame, folder: str = "") -> Html:
     if table.empty:
         return Html("<p>No validity page says what its labels ask.</p>")
     usable = table["use"].eq(USE).groupby(table["head"]).transform("any")
-    rows = []
-    for name, own in pd.concat([table[usable], table[~usable]]).groupby("head", sort=False):
+    rows, heads = [], {}
+    for row in pd.concat([table[usable], table[~usable]]).itertuples():
+        heads.setdefault(row.head, []).append(row)
+    for name, own in heads.items():
         cells = "".join(
-            f'<td data-label="{use}">{_reasons(own[own["use"] == use], folder) or "–"}</td>'
+            f'<td data-label="{use}">'
+            f"{_reasons([row for row in own if row.use == use], folder) or '–'}</td>"
             for use in (USE, AGAINST, UNKNOWN)
         )
-        claims = f"<small>{escape(_claim(own['claims'].iloc[0]))}</small>"
+        claims = f"<small>{escape(_claim(own[0].claims))}</small>"
         rows.append(f'<tr><th scope="row"><bdi>{escape(name)}</bdi>{claims}</th>{cells}</tr>')
     head = "".join(f'<th scope="col">{title}</th>' for title in ("head", USE, AGAINST, UNKNOWN))
     return Html(
@@ -494,11 +497,11 @@ def _claim(concept: str) -> str:
     return concept if concept in (NO_CONCEPT, NOT_RUN) else f"claims {concept}"
 
 
-def _reasons(rows: pd.DataFrame, folder: str) -> str:
+def _reasons(rows: list, folder: str) -> str:
     """The cells that say so, a line each: a link, the win rate, what is asked, what it lacks."""
     lines = []
-    alone = rows["use"].eq(USE).all() and rows["dataset"].nunique() == 1
-    for row in rows.itertuples():
+    alone = all(row.use == USE for row in rows) and len({row.dataset for row in rows}) == 1
+    for row in rows:
         if not row.dataset:
             lines.append("<li>no labels here ask what the name claims</li>")
             continue
