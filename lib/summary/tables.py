@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -20,7 +21,7 @@ OUTCOMES = "outcomes"  # the table that names its model and dataset
 
 @dataclass(frozen=True)
 class Tables:
-    """What the pages of one model left.
+    """What the pages of one model left, as it was when each table was first read.
 
     Attributes
     ----------
@@ -37,6 +38,14 @@ class Tables:
     model: str
     folder: Path
     datasets: Mapping[str, Path]
+    _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, made once; a table as a copy that its reader may change."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        found = self._kept[key]
+        return found.copy(deep=False) if isinstance(found, pd.DataFrame) else found
 
     def read(self, name: str, dataset: str = "") -> pd.DataFrame | None:
         """A table of a dataset's pages, or of the model's own; ``None`` when it isn't there.
@@ -48,7 +57,9 @@ class Tables:
         """
         folder = self.datasets[dataset] if dataset else self.folder
         path = folder / f"{name}.parquet"
-        return _complete(_read(path), path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        return self.once(path, lambda: _complete(_read(path), path))
 
     def each(self, name: str) -> Iterator[tuple[str, pd.DataFrame]]:
         """A table by its name, from every dataset that has it: dataset and table."""

@@ -182,6 +182,10 @@ def common(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 def kept_outcomes(model: Tables, dataset: str) -> pd.DataFrame | str:
     """Outcomes and margins of the model's one score, a row a comparison; or why there are none."""
+    return model.once((OUTCOMES, dataset), lambda: _outcomes(model, dataset))
+
+
+def _outcomes(model: Tables, dataset: str) -> pd.DataFrame | str:
     table = model.read(OUTCOMES, dataset)
     if table is None:
         return NOT_KEPT
