@@ -68,13 +68,28 @@ def joint(
         start = generator.standard_normal((difference.shape[1], bases)), logits
     vectors, logits = Adam(start[0].astype(float), rate), Adam(start[1].astype(float), rate)
     share = 1 / np.bincount(user, minlength=users)[user]
+    once, place, sign = _once(difference)
     for _ in range(steps):
-        along = difference @ vectors.values
+        along = (once @ vectors.values).take(place, axis=0) * sign
         weight, slope, to_logits = _logit_gradient(along, logits.values, user, share)
-        down = difference.T @ (slope[:, None] * weight[user])
-        vectors.take(down)
+        # Pair by pair, since hundreds of Adam's steps make much of how sums are rounded.
+        down = (slope[:, None] * weight[user]).T @ difference
+        vectors.take(down.T)
         logits.take(to_logits)
     return vectors.values, softmax(logits.values)
+
+
+def _once(difference: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each pair once, whichever way round; which of them each pair is, and the sign it has there.
+
+    Many users choose between the same responses.
+    """
+    first = difference[np.arange(len(difference)), (difference != 0).argmax(axis=1)]
+    sign = np.where(first < 0, -1.0, 1.0)[:, None]
+    turned = np.ascontiguousarray(difference * sign + 0.0)  # no −0, which has other bytes
+    rows = turned.view(f"V{turned.itemsize * turned.shape[1]}").ravel()
+    _, known, place = np.unique(rows, return_index=True, return_inverse=True)
+    return turned[known], place, sign
 
 
 def personal(
@@ -89,11 +104,29 @@ def personal(
     seed: int = 0,
 ) -> np.ndarray:
     """Weights of new users from their few pairs, V held, shape (users, bases)."""
+    return weigh(difference @ vectors, user, users, steps=steps, rate=rate, start=start, seed=seed)
+
+
+def weigh(
+    along: np.ndarray,
+    user: np.ndarray,
+    users: int,
+    *,
+    draws: int = 1,
+    steps: int = STEPS,
+    rate: float = NEW_RATE,
+    start: np.ndarray | None = None,
+    seed: int = 0,
+) -> np.ndarray:
+    """``personal`` from the pairs' rewards by each basis, shape (pairs, bases).
+
+    With several ``draws`` of the users' pairs, user u of draw d is number d·``users`` + u; each
+    begins where he begins in the first, and is as if he were fitted in a draw alone.
+    """
     if start is None:
-        start = np.random.default_rng(seed).standard_normal((users, vectors.shape[1]))
-    logits = Adam(start.astype(float), rate)
-    along = difference @ vectors
-    share = 1 / np.maximum(np.bincount(user, minlength=users), 1)[user]
+        start = np.random.default_rng(seed).standard_normal((users, along.shape[1]))
+    logits = Adam(np.tile(start.astype(float), (draws, 1)), rate)
+    share = 1 / np.maximum(np.bincount(user, minlength=draws * users), 1)[user]
     for _ in range(steps):
         logits.take(_logit_gradient(along, logits.values, user, share)[2])
     return softmax(logits.values)
@@ -102,7 +135,7 @@ def personal(
 def _logit_gradient(along, logits, user, share):
     """Weights, d loss / d margin a pair (through the division), and d loss / d logits."""
     weight = softmax(logits)
-    each = weight[user]
+    each = weight.take(user, axis=0)
     margin = np.einsum("ij,ij->i", along, each)
     slope = -expit(-margin / SCALE) * share / SCALE
     pull = slope[:, None] * each * (along - margin[:, None])
@@ -114,7 +147,12 @@ def right(
     vectors: np.ndarray, weights: np.ndarray, difference: np.ndarray, user: np.ndarray
 ) -> np.ndarray:
     """Share of each user's pairs with a margin above 0 (a tie loses), NaN without any."""
-    margin = np.einsum("ij,ij->i", difference @ vectors, weights[user])
+    return ranked(difference @ vectors, weights, user)
+
+
+def ranked(along: np.ndarray, weights: np.ndarray, user: np.ndarray) -> np.ndarray:
+    """``right`` from the pairs' rewards by each basis."""
+    margin = np.einsum("ij,ij->i", along, weights[user])
     counts = np.bincount(user, minlength=len(weights))
     wins = np.bincount(user, margin > 0, len(weights))
     return np.where(counts, wins / np.maximum(counts, 1), np.nan)

@@ -6,7 +6,7 @@ items that nobody was fitted on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -102,15 +102,16 @@ def _side(
     enough = known.counts
     draws = [_order(known, generator) for _ in range(trials)]
     tested = judged.counts > 0
+    given = []
     for k in shots:
         with_k = tested & (enough >= k)
-        if not with_k.any():
-            continue
-        for method in methods:
-            share = np.zeros(len(users))
-            for order in draws:
-                given = known.only((order < k) & with_k[known.user])
-                share += learned.right(method, given, judged)
+        if with_k.any():
+            parts = [known.only((order < k) & with_k[known.user]) for order in draws]
+            given.append((k, with_k, parts))
+    for method in methods:
+        rights = learned.right(method, [part for *_, parts in given for part in parts], judged)
+        for k, with_k, parts in given:
+            share = sum(next(rights) for _ in parts)
             yield method, k, users[with_k], (share / trials)[with_k]
 
 
@@ -138,30 +139,61 @@ class _Learned:
             many = min(lore.BASES, x.shape[1])
             self.published = lore.joint(x, seen.user, many, seed=seed)[0]
 
-    def right(self, method: str, given: bases.Pairs, judged: bases.Pairs) -> np.ndarray:
-        """Share of each user's held-out pairs that are ranked as he chose."""
+    def right(
+        self, method: str, given: list[bases.Pairs], judged: bases.Pairs
+    ) -> Iterator[np.ndarray]:
+        """For each draw of pairs, the share of each user's held-out ones that are ranked as he
+        chose.
+        """
         if method == BASES:
-            found = self.bases
-            weight = bases.weigh(found.coefficients, given, found.mean, found.precision)
-            return bases.judge(found.coefficients, weight, judged)[1]
-        if method == ONE:
-            return bases.judge(self.one.coefficients, np.ones((judged.users, 1)), judged)[1]
-        if method in (ALONE, PRINCIPAL):
+            yield from _right(self.bases.coefficients, map(self._weigh, given), judged)
+        elif method == ONE:
+            [same] = _right(self.one.coefficients, [np.ones((judged.users, 1))], judged)
+            yield from (same for _ in given)
+        elif method in (ALONE, PRINCIPAL):
             cut = slice(None) if method == ALONE else slice(self.count)
-            own = bases.heads(_cut(given, given.z[:, cut]), self.spread)
-            margin = np.einsum("ij,ij->i", judged.z[:, cut], own[judged.user])
-            return bases.by_user(margin, judged)[1]
-        if method == AUDITED:
+            for part in given:
+                own = bases.heads(_cut(part, part.z[:, cut]), self.spread)
+                margin = np.einsum("ij,ij->i", judged.z[:, cut], own[judged.user])
+                yield bases.by_user(margin, judged)[1]
+        elif method == AUDITED:
             if self.scale is None:
-                return np.full(judged.users, np.nan)
+                yield from (np.full(judged.users, np.nan) for _ in given)
+                return
             gaps = self.people.gaps / self.scale * bases.SPREAD
             one = np.eye(gaps.shape[1])
-            weight = bases.weigh(one, _cut(given, gaps[given.row]))
-            return bases.judge(one, weight, _cut(judged, gaps[judged.row]))[1]
-        x = self.people.difference
-        parts = [(x[each.row].astype(float), each.user) for each in (given, judged)]
-        weight = lore.personal(self.published, *parts[0], judged.users, seed=self.seed)
-        return lore.right(self.published, weight, *parts[1])
+            weights = (bases.weigh(one, _cut(part, gaps[part.row])) for part in given)
+            yield from _right(one, weights, _cut(judged, gaps[judged.row]))
+        else:
+            yield from self._published(given, judged)
+
+    def _weigh(self, given: bases.Pairs) -> np.ndarray:
+        found = self.bases
+        return bases.weigh(found.coefficients, given, found.mean, found.precision)
+
+    def _published(self, given: list[bases.Pairs], judged: bases.Pairs) -> Iterator[np.ndarray]:
+        """All draws at once: a new user's weights come of his own pairs alone."""
+        users = judged.users
+        row = np.concatenate([part.row for part in given])
+        user = np.concatenate([part.user + draw * users for draw, part in enumerate(given)])
+        weight = lore.weigh(self._along(row), user, users, draws=len(given), seed=self.seed)
+        along = self._along(judged.row)
+        for own in weight.reshape(len(given), users, -1):
+            yield lore.ranked(along, own, judged.user)
+
+    def _along(self, row: np.ndarray) -> np.ndarray:
+        """Rewards of pairs by each published basis."""
+        rows, place = np.unique(row, return_inverse=True)
+        return (self.people.difference[rows].astype(float) @ self.published)[place]
+
+
+def _right(
+    coefficients: np.ndarray, weights: Iterable[np.ndarray], judged: bases.Pairs
+) -> Iterator[np.ndarray]:
+    """What ``bases.judge`` gives second, of several weights."""
+    along = np.asarray(judged.z @ coefficients.astype(judged.z.dtype), float)
+    for weight in weights:
+        yield bases.by_user(np.einsum("ij,ij->i", along, weight[judged.user]), judged)[1]
 
 
 def _cut(pairs: bases.Pairs, z: np.ndarray) -> bases.Pairs:

@@ -168,7 +168,7 @@ class _Problem:
         deviations = flat[:size].reshape(self.shape) / self.scale
         logits = flat[size:].reshape(pairs.users, self.bases)
         weight = softmax(logits)
-        each = weight[pairs.user]
+        each = weight.take(pairs.user, axis=0)
         along = pairs.z @ deviations.astype(pairs.z.dtype)
         margin = self.margin + np.einsum("ij,ij->i", along, each)
         lacking = -expit(-margin)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -60,10 +61,16 @@ class Pairs:
         """How many there are."""
         return len(self.names)
 
-    @property
+    @cached_property
     def counts(self) -> np.ndarray:
         """Pairs of each user, shape (users,)."""
         return np.bincount(self.user, minlength=self.users)
+
+    @cached_property
+    def starts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The users who have a pair, and the place of the first pair of each."""
+        there = np.flatnonzero(self.counts)
+        return there, (np.cumsum(self.counts) - self.counts)[there]
 
     @property
     def unit(self) -> float:
@@ -208,10 +215,8 @@ def dealt(pairs: Pairs, parts: int, generator: np.random.Generator) -> np.ndarra
 
 def summed(values: np.ndarray, pairs: Pairs) -> np.ndarray:
     """Sums of rows by user, zero for a user without any: (pairs, …) to (users, …)."""
-    counts = pairs.counts
     out = np.zeros((pairs.users, *values.shape[1:]))
-    there = np.flatnonzero(counts)
-    first = (np.cumsum(counts) - counts)[there]
+    there, first = pairs.starts
     if len(there):
         out[there] = np.add.reduceat(values, first, axis=0)
     return out
