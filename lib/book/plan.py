@@ -56,6 +56,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ from lib.book.document import EXTRACTING, LOADING, MACHINE, MINUTES, checked, lo
 from lib.book.merging import explicit, merged
 from lib.check.lines import committed
 from lib.errors import ParameterError, unknown
+from lib.parameters import Parameter
 
 RESULTS = "book/results"
 EXTRACTED = ".cache/runs"
@@ -124,7 +126,7 @@ class PagePlan:
     reads: tuple[str, ...] = ()  # executed pages whose tables it reads
     machine: Mapping[str, Any] = field(default_factory=dict)  # dtype, device and date, if given
 
-    @property
+    @cached_property
     def folder(self) -> str:
         """Of the executed page and its tables."""
         if self.shared:
@@ -134,17 +136,21 @@ class PagePlan:
             place += f"/{paths.slug(paths.public(self.runs[0].dataset))}"
         return f"{RESULTS}/{place}"
 
-    @property
+    @cached_property
     def output(self) -> str:
         """The executed notebook."""
         return f"{self.folder}/{self.notebook}.ipynb"
 
+    @cached_property
+    def declared(self) -> Mapping[str, Parameter]:
+        """What its notebook declares."""
+        return pages.declared(self.notebook)
+
     @property
     def measurements(self) -> list[str]:
         """Files of measurements, or of a study, that it reads."""
-        declared = pages.declared(self.notebook)
         folders = {"measurements": f"{MEASUREMENTS}/*.json", "study": f"{STUDY}/*.*"}
-        wanted = [pattern for name, pattern in folders.items() if name in declared]
+        wanted = [pattern for name, pattern in folders.items() if name in self.declared]
         return sorted(from_root(path) for each in wanted for path in paths.ROOT.glob(each))
 
     @property
@@ -163,12 +169,12 @@ class PagePlan:
     @property
     def explains(self) -> bool:
         """Does it read the effects of its run?"""
-        return "effects" in pages.declared(self.notebook) and len(self.runs) == 1
+        return "effects" in self.declared and len(self.runs) == 1
 
     @property
     def patches(self) -> bool:
         """Does it need some of its run's comparisons patched?"""
-        return self.explains and "patched" in pages.declared(self.notebook)
+        return self.explains and "patched" in self.declared
 
     @property
     def about(self) -> str:
@@ -198,8 +204,7 @@ class PagePlan:
         for name in ("model", "dataset", "source"):
             if name in given:
                 given[name] = paths.public(given[name])
-        known = pages.declared(self.notebook)
-        return {name: value for name, value in given.items() if name in known}
+        return {name: value for name, value in given.items() if name in self.declared}
 
     @property
     def places(self) -> dict[str, str]:
@@ -323,7 +328,8 @@ def _with(audit: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 def notebooks() -> list[str]:
     """Names of the notebooks there are."""
-    return sorted(path.stem for path in paths.NOTEBOOKS.glob("*.ipynb"))
+    there = os.listdir(paths.NOTEBOOKS) if paths.NOTEBOOKS.is_dir() else []
+    return sorted(name.removesuffix(".ipynb") for name in there if name.endswith(".ipynb"))
 
 
 def from_root(path: str | Path) -> str:
@@ -359,7 +365,7 @@ def _chosen(
 
 def _linked(planned: list[PagePlan]) -> list[PagePlan]:
     """The pages, each with those whose tables it reads; the last page last."""
-    declared = {page.notebook: pages.declared(page.notebook) for page in planned}
+    declared = {name: pages.declared(name) for name in {page.notebook for page in planned}}
     models = tuple(dict.fromkeys(page.model for page in planned if not page.shared))
     first = [page for page in planned if "results" not in declared[page.notebook]]
     found = []
@@ -388,8 +394,8 @@ def _checks(page: PagePlan, model: str) -> bool:
 
 
 def _known(notebook: str) -> str:
-    if notebook not in notebooks():
-        raise unknown("notebook", notebook, notebooks())
+    if notebook not in (there := notebooks()):
+        raise unknown("notebook", notebook, there)
     return notebook
 
 

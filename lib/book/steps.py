@@ -26,7 +26,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from graphlib import TopologicalSorter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -66,9 +66,14 @@ class Step:
     kind: str  # part, extract, effects, page or site
     place: str  # of what it makes: letters, digits, dots, dashes, underscores and slashes
     after: tuple[str, ...]  # names of the steps whose results it reads
-    given: tuple[str, ...]  # files that it reads
+    reads: Callable[[], Iterable[str]]  # names the files that it reads
     words: Callable[[], Any]  # what else determines its result, to be written as JSON
     work: Callable[[], Iterable[str]]  # does it; gives the files that it made
+
+    @cached_property  # who does one step of the graph needs no other's
+    def given(self) -> tuple[str, ...]:
+        """Files that it reads."""
+        return tuple(self.reads())
 
     @property
     def name(self) -> str:
@@ -161,7 +166,7 @@ def _of_run(
 
     def step(kind: str, place: str, after: Iterable[str], **target) -> Step:
         work = partial(_extract, options, **target)
-        return Step(kind, place, tuple(after), given, lambda: words, work)
+        return Step(kind, place, tuple(after), lambda: given, lambda: words, work)
 
     parts = range(run.parts if run.parts > 1 else 0)
     pieces = [
@@ -202,7 +207,7 @@ def _of_effects(
         return _files(run.effects, every=True)
 
     given = (*explaining, *run.inputs)
-    return Step("effects", _effects_place(run), (), given, lambda: words, work)
+    return Step("effects", _effects_place(run), (), lambda: given, lambda: words, work)
 
 
 def _effects_place(run: plans.RunPlan) -> str:
@@ -213,25 +218,31 @@ def _of_page(
     page: plans.PagePlan, library: tuple[str, ...], versions: Mapping[str, str], minutes: float
 ) -> Step:
     runs = [f"extract/{_place(run)}" for run in page.runs if not run.committed]
-    committed = [path for run in page.runs if run.committed for path in _files(run.folder, True)]
-    if page.explains:
-        (run,) = page.runs
-        if run.explained:
-            committed += _files(run.effects, True)
-        else:
-            runs.append(f"effects/{_effects_place(run)}")
-    folders = page.parameters.get("explained", [])
-    committed += [path for folder in folders for path in _files(folder, True)]
-    if page.notebook == "calibration":  # it shows what was computed before, and on which day
-        committed += _files("book/calibration", True)
-    if page.notebook == "published":  # it shows the form
-        committed += _files(".github/ISSUE_TEMPLATE", True)
-    if page.notebook == "changes":
-        committed += ["CITATION.cff", *_files("book/releases", True), *_files("book/checks", True)]
-        committed += [AUDIT] if (paths.ROOT / AUDIT).is_file() else []
-    committed += [page.check] if page.check else []
-    given = (f"notebooks/{page.notebook}.ipynb", *library, *committed)
-    words = {"title": page.about, "parameters": page.parameters, "versions": versions}
+    if page.explains and not page.runs[0].explained:
+        runs.append(f"effects/{_effects_place(page.runs[0])}")
+
+    def reads() -> Iterable[str]:
+        committed = [
+            path for run in page.runs if run.committed for path in _files(run.folder, True)
+        ]
+        if page.explains and page.runs[0].explained:
+            committed += _files(page.runs[0].effects, True)
+        folders = page.parameters.get("explained", [])
+        committed += [path for folder in folders for path in _files(folder, True)]
+        if page.notebook == "calibration":  # it shows what was computed before, and on which day
+            committed += _files("book/calibration", True)
+        if page.notebook == "published":  # it shows the form
+            committed += _files(".github/ISSUE_TEMPLATE", True)
+        if page.notebook == "changes":
+            releases, checks = _files("book/releases", True), _files("book/checks", True)
+            committed += ["CITATION.cff", *releases, *checks]
+            committed += [AUDIT] if (paths.ROOT / AUDIT).is_file() else []
+        committed += [page.check] if page.check else []
+        given = (f"notebooks/{page.notebook}.ipynb", *library, *committed)
+        return (*given, *page.measurements, *page.weights)
+
+    def words() -> Mapping[str, Any]:
+        return {"title": page.about, "parameters": page.parameters, "versions": versions}
 
     def work() -> Iterable[str]:
         output = paths.ROOT / page.output
@@ -243,15 +254,16 @@ def _of_page(
 
     return Step(
         "page",
-        _page_name(page.output).removeprefix("page/"),
-        (*runs, *map(_page_name, page.reads)),
-        (*given, *page.measurements, *page.weights),
-        lambda: words,
+        page_name(page.output).removeprefix("page/"),
+        (*runs, *map(page_name, page.reads)),
+        reads,
+        words,
         work,
     )
 
 
-def _page_name(output: str) -> str:
+def page_name(output: str) -> str:
+    """Name of the step that executes a page, given by its output."""
     return "page/" + output.removeprefix(f"{plans.RESULTS}/").removesuffix(".ipynb")
 
 
@@ -264,12 +276,14 @@ def _of_site(plan: plans.Plan, library: tuple[str, ...]) -> Step:
         site.render()
         return _files(plans.from_root(paths.SITE), every=True)
 
-    folders = ("results", "_build", "runs", "effects", "calibration", "releases")
-    made = (*(f"book/{name}/" for name in folders), "book/_static/vega.js")
-    book = [path for path in _files("book", every=True) if not path.startswith(made)]
-    given = tuple(dict.fromkeys([*REQUIRED, *book, *library]))
-    after = tuple(_page_name(page.output) for page in plan.pages)
-    return Step(*SITE.split("/"), after, given, lambda: toc.render(plan), work)
+    def reads() -> Iterable[str]:
+        folders = ("results", "_build", "runs", "effects", "calibration", "releases")
+        made = (*(f"book/{name}/" for name in folders), "book/_static/vega.js")
+        book = [path for path in _files("book", every=True) if not path.startswith(made)]
+        return dict.fromkeys([*REQUIRED, *book, *library])
+
+    after = tuple(page_name(page.output) for page in plan.pages)
+    return Step(*SITE.split("/"), after, reads, lambda: toc.render(plan), work)
 
 
 def _files(folder: str, every: bool = False) -> tuple[str, ...]:
