@@ -52,7 +52,12 @@ def build(cores: int = 2) -> Path:
             if _locked():
                 _snakemake("--unlock", "--cores", "1", held=held)
             options = ("--rerun-incomplete", "--keep-going", "--rerun-triggers", "mtime")
-            with _stoppable(), forks.kept(sum(step.kind == "page" for step in todo)) as forked:
+            names = {step.name for step in todo if step.kind == "page"}
+            shown = [page for page in planned.pages if steps.page_name(page.output) in names]
+            modules = pages.imported({page.notebook for page in shown})
+            if any("device" in page.declared for page in shown):  # one that loads its model
+                modules += forks.LOADING
+            with _stoppable(), forks.kept(len(shown), modules) as forked:
                 words = ("--cores", str(cores), *options)
                 status, log = _snakemake(*words, held=held, environment=forked)
         left = steps.stale()

@@ -5,14 +5,20 @@ started as a small one (``ask``), which asks for a fork and lives as long as tha
 status is the fork's, a signal to end is passed on, and when it ends the fork is killed. Where
 nobody answers, it becomes that program as ever.
 
-Only packages are imported before, none of this library: what a build finds changed, pages see.
-This file is run by its path, on the standard library alone, as ``forks.py keep PLACE`` and
+It has this library imported, too, as it was when the build began: a fork forgets it where a file
+of it is another by then, or where it runs elsewhere, so that pages see what a build finds changed.
+What is imported is left out of what each fork collects as garbage, and isn't taken down object by
+object when one ends, which would take longer than many a page.
+This file is run by its path, on the standard library alone, as ``forks.py keep PLACE MODULE…`` and
 ``forks.py ask PLACE MODULE ARGUMENT…``; ``PLACE`` is that of a socket.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
+import io
 import json
 import os
 import runpy
@@ -20,7 +26,9 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
@@ -28,17 +36,26 @@ VARIABLE = "REWARD_AUDIT_FORKS"  # holds the place, for the steps of a build
 KERNEL = "ipykernel_launcher"
 PACKAGES = ("papermill", "jupyter_client.asynchronous", "yaml", "filelock")  # of a step
 PACKAGES += ("ipykernel.kernelapp", "IPython.core.interactiveshell", "pandas", "pyarrow.parquet")
+PACKAGES += ("ipykernel.debugger", "IPython.core.completerlib", "IPython.extensions.storemagic")
 PACKAGES += ("scipy.stats", "xarray", "altair", "safetensors.numpy", "pygments.lexers")
+PACKAGES += ("myst_nb.ext.glue", "pyarrow.pandas_compat", "pydantic.type_adapter", "sqlite3")
+LIBRARY = ("lib.report", "lib.charts", "lib.stats", "lib.book.kernels", "lib.book.site")
+LIBRARY += ("huggingface_hub.file_download",)  # which heeds what this library sets
+LOADING = ("lib.mechanisms.tokens", "transformers.models.llama.modeling_llama")  # of a model
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RECENT = 2_000_000_000  # nanoseconds: a file as new may change again within one tick
+BUFFERED = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 LEAST = 3  # pages for which it is worth its start
 LENGTH = 8  # bytes that tell how long a request is
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def kept(pages: int) -> Iterator[dict[str, str]]:
+def kept(pages: int, modules: Collection[str] = ()) -> Iterator[dict[str, str]]:
     """Keep a process to fork pages from; gives what their steps need in their environment.
 
-    It ends with the block, and with the process that it was kept by however that ends.
+    ``modules`` are those of the library that the pages name. It ends with the block, and with
+    the process that it was kept by however that ends.
     """
     import subprocess
     import tempfile
@@ -49,7 +66,7 @@ def kept(pages: int) -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         place = os.path.join(folder, "forks")
         process = subprocess.Popen(
-            [sys.executable, __file__, "keep", place],
+            [sys.executable, __file__, "keep", place, *modules],
             stdin=subprocess.PIPE,  # closed when this process ends
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -75,19 +92,14 @@ def command(module: str) -> list[str]:
 # ---- The process that is forked ----
 
 
-def keep(place: str) -> dict[str, Any] | None:
+def keep(place: str, modules: Collection[str]) -> dict[str, Any] | None:
     """Answer requests until the builder is gone. In a fork, gives the request that it is for."""
     del sys.path[0]  # the folder of this file
-    for package in PACKAGES:
-        with suppress(ImportError):
-            importlib.import_module(package)
-    with suppress(Exception):  # the schema of notebooks is compiled once
-        nbformat = sys.modules["nbformat"]
-        nbformat.validate(nbformat.v4.new_notebook())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that watch
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(place)
-        listening.listen(64)
+        listening.listen(64)  # who asks meanwhile waits for less than it would take to import
+        library = _prepared(modules)
         while True:
             ready, _, _ = select.select([listening, 0], [], [])
             if 0 in ready:
@@ -97,7 +109,55 @@ def keep(place: str) -> dict[str, Any] | None:
                 break
             connection.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    return _watched(connection)
+    return _watched(connection) | {"library": library}
+
+
+def _prepared(modules: Collection[str]) -> dict[str, Any]:
+    """Import what pages need, once for all; gives what is known of the library."""
+    for package in PACKAGES:
+        with suppress(Exception):
+            importlib.import_module(package)
+    with suppress(Exception):  # the schema of notebooks is compiled once
+        nbformat = sys.modules["nbformat"]
+        nbformat.validate(nbformat.v4.new_notebook())
+    library = _imported((*LIBRARY, *modules))
+    gc.collect()
+    gc.freeze()
+    return library
+
+
+def _imported(modules: Collection[str]) -> dict[str, Any]:
+    """Import modules of this library; gives its files as they were, and what they set."""
+    before, files = dict(os.environ), _files()
+    if any(time.time_ns() - changed < RECENT for _, _, changed, _ in files.values()):
+        return {"files": {}, "set": {}}  # one may still be written
+    sys.path.insert(0, CHECKOUT)
+    for module in modules:
+        with suppress(Exception):  # pages find by themselves why it can't be
+            importlib.import_module(module)
+    with suppress(Exception):  # what notebooks declare is remembered by their content
+        sys.modules["lib.book.plan"].read()
+    del sys.path[0]
+    return {"files": files, "set": dict(os.environ.items() - before.items())}
+
+
+def _files() -> dict[str, tuple[int, ...]]:
+    """The library's files: size, times and inode of each."""
+    found = {}
+    for folder, folders, names in os.walk(os.path.join(CHECKOUT, "lib")):
+        folders[:] = (name for name in folders if name != "__pycache__")
+        for name in names:
+            path = os.path.join(folder, name)
+            with suppress(OSError):
+                held = os.stat(path)
+                found[path] = (held.st_size, held.st_mtime_ns, held.st_ctime_ns, held.st_ino)
+    return found
+
+
+def _forget() -> None:
+    """Take the library out of what is imported."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lib"]:
+        del sys.modules[name]
 
 
 def _watched(connection: socket.socket) -> dict[str, Any]:
@@ -155,12 +215,34 @@ def _become(request: dict[str, Any]) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    if os.getcwd() == CHECKOUT and request["library"]["files"] == _files():
+        os.environ.update(request["library"]["set"])
+    else:
+        _forget()
     module, *arguments = request["program"]
     if module == KERNEL:  # it ends with the process that watches
         arguments.append(f"--IPKernelApp.parent_handle={os.getppid()}")
     sys.argv = [module, *arguments]
     sys.path.insert(0, os.getcwd())  # as python -m has it
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    status = None
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        status = end.code
+        if not isinstance(status, int | None):
+            raise
+    _end(status or 0)
+
+
+def _end(status: int) -> None:
+    """End as Python does, but for the objects that are left: the system frees them at once."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for left in gc.get_objects():  # files that nobody closed, with what waits to be written
+        if type(left) in BUFFERED:
+            with suppress(OSError, ValueError):
+                left.flush()
+    os._exit(status)
 
 
 # ---- The process that asks ----
@@ -214,5 +296,5 @@ def _pass_on(connection: socket.socket) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "ask":
         sys.exit(ask(sys.argv[2], sys.argv[3:]))
-    if wanted := keep(sys.argv[2]):
+    if wanted := keep(sys.argv[2], sys.argv[3:]):
         _become(wanted)

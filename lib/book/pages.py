@@ -6,6 +6,7 @@ Tables that a page saves wait in a folder of their own, whose name the page find
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +28,7 @@ from nbformat.validator import ValidationError
 
 from lib import parameters, paths, records
 from lib.documents import read_bytes
-from lib.errors import PageError, ParameterError, unknown
+from lib.errors import AuditError, PageError, ParameterError, unknown
 from lib.paths import PLACES, STAGE
 from lib.visible import visible
 
@@ -67,6 +68,33 @@ def _declared(notebook: str, path: Path, content: bytes) -> dict[str, parameters
     except Exception as error:  # whatever Python's parsers raise for what is no Python
         found = f"{type(error).__name__}: {error}"
         raise PageError(f"parameters in notebooks/{notebook}.ipynb", found, "Mend it.") from None
+
+
+def imported(notebooks: Iterable[str]) -> list[str]:
+    """Modules of this library that cells of notebooks import, sorted.
+
+    Of notebooks and cells that aren't right none: their pages say so.
+    """
+    found = set()
+    for notebook in notebooks:
+        with suppress(AuditError):
+            for cell in read(paths.NOTEBOOKS / f"{notebook}.ipynb").cells:
+                if cell.cell_type == "code":
+                    with suppress(SyntaxError):
+                        found |= _modules(ast.parse(cell.source))
+    return sorted(found)
+
+
+def _modules(tree: ast.Module) -> set[str]:
+    named = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            named |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        elif isinstance(node, ast.Import):
+            named |= {each.name for each in node.names}
+    places = {name: paths.ROOT.joinpath(*name.split(".")) for name in named}
+    own = (name for name in named if name.partition(".")[0] == paths.LIB.name)
+    return {n for n in own if places[n].is_dir() or places[n].with_suffix(".py").is_file()}
 
 
 def read(path: Path) -> nbformat.NotebookNode:

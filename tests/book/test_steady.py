@@ -375,8 +375,8 @@ def test_where_nobody_answers_a_page_starts_a_kernel_of_its_own(alone, tmp_path,
 def test_a_fork_is_told_to_end_as_any_program_and_gives_its_status(kernels, tmp_path, monkeypatch):
     monkeypatch.setenv(forks.VARIABLE, kernels[forks.VARIABLE])
     (tmp_path / "waits.py").write_text(
-        "import os, sys, time\nprint(os.getpid(), *sys.argv[1:], flush=True)\n"
-        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit(7)\n"
+        "import os, sys, time\ntry:\n    print(os.getpid(), *sys.argv[1:], flush=True)\n"
+        "    time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit(7)\n"
     )
     for number, status in ((signal.SIGINT, 7), (signal.SIGTERM, -15), (signal.SIGKILL, -9)):
         asks = subprocess.Popen(
@@ -392,6 +392,90 @@ def test_a_fork_is_told_to_end_as_any_program_and_gives_its_status(kernels, tmp_
         assert asks.wait(30) == status
         ended(own)
         asks.stdout.close()
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A process to fork from, kept by a checkout of its own: its root, and what runs there."""
+    small = checkout(tmp_path / "book")
+    time.sleep(forks.RECENT / 1e9)  # what is newer isn't imported
+    program = [sys.executable, str(small.root / "lib" / "book" / "forks.py")]
+    process = subprocess.Popen(
+        [*program, "keep", str(tmp_path / "forks")], stdin=subprocess.PIPE, cwd=small.root
+    )
+
+    def run(code, **options):
+        (small.root / "runs.py").write_text(code)
+        command = [*program, "ask", str(tmp_path / "forks"), "runs"]
+        return subprocess.run(
+            command, cwd=small.root, capture_output=True, text=True, timeout=60, **options
+        )
+
+    limit = time.monotonic() + 60
+    while not (tmp_path / "forks").exists():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    yield small.root, run
+    process.stdin.close()
+    process.wait(30)
+
+
+@pytest.mark.slow
+def test_a_fork_has_this_library_before_as_long_as_none_of_its_files_changed(kept):
+    root, run = kept
+    code = (
+        "import os, sys; print({n for n in sys.modules if n.partition('.')[0] == 'lib'} > {'lib'})"
+    )
+    code += "\nimport lib.visible; print(lib.visible.__file__, hasattr(lib.visible, 'MENDED'))"
+    code += "\nprint(os.environ['HF_HUB_DISABLE_TELEMETRY'])"
+    module = root / "lib" / "visible.py"
+    before = module.stat()
+    assert run(code).stdout.split() == ["True", str(module), "False", "1"]
+    text = module.read_text()
+    module.write_text(text + "MENDED = 1\n")
+    os.utime(module, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert run(code).stdout.split() == ["False", str(module), "True", "1"]
+    module.write_text("def wrong(:")
+    assert "SyntaxError" in run(code).stderr
+    module.write_text(text)
+    (root / "lib" / "more.py").write_text("HERE = 1\n")
+    assert run("import lib.more; print(lib.more.HERE)").stdout == "1\n"
+
+
+@pytest.mark.slow
+def test_a_fork_ends_as_any_program_does(kept):
+    """Though nothing of it is taken down object by object."""
+    root, run = kept
+    code = "import atexit, sys, threading, time\nleft = open('left', 'w')\nleft.write('written')\n"
+    code += "atexit.register(print, 'at exit')\n"
+    code += "threading.Thread(target=lambda: (time.sleep(0.3), print('a thread'))).start()\n"
+    code += "print('the program', end=' ')\n{end}"
+    for end, status, said in (
+        ("", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit('why')", 1, "why"),
+        ("raise ValueError('wrong')", 1, "ValueError: wrong"),
+    ):
+        done = run(code.format(end=end))
+        assert (done.returncode, done.stdout) == (status, "the program a thread\nat exit\n"), end
+        assert said in done.stderr and (said or not done.stderr)
+        assert (root / "left").read_text() == "written"
+        (root / "left").unlink()
+
+
+def test_what_notebooks_import_of_this_library_is_known_before(alone):
+    alone(
+        "from lib.stats import winrates, validity\nimport pandas, lib.report",
+        "%matplotlib inline",
+        "from lib import nothing_of_that_name, charts",
+    )
+    for folder in ("lib/stats", "lib/charts"):
+        (paths.ROOT / folder).mkdir(parents=True)
+    for module in ("stats/winrates", "report"):
+        (paths.ROOT / "lib" / f"{module}.py").touch()
+    found = ["lib", "lib.charts", "lib.report", "lib.stats", "lib.stats.winrates"]
+    assert pages.imported(["page", "no such page"]) == found
 
 
 def test_a_build_of_few_pages_or_elsewhere_keeps_no_process(monkeypatch):
