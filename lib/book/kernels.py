@@ -9,10 +9,34 @@ from collections.abc import Mapping
 
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 
 from lib.book import forks
 
 NAME = "python3"
+ENGINE = "at the end"  # papermill's name of it
+
+
+class AtTheEnd(NBClientEngine):
+    """Papermill's engine, which writes the notebook before the first cell and after the last alone.
+
+    Its own writes, and validates, all of it at the start and the end of every cell, which for a
+    page with charts takes longer than many a cell. Who reads it when a cell failed reads it after.
+    """
+
+    @classmethod
+    def execute_managed_notebook(
+        cls, nb_man: NotebookExecutionManager, kernel_name: str, **options
+    ) -> None:
+        """Execute every cell."""
+        nb_man.save = lambda **given: None
+        try:
+            super().execute_managed_notebook(nb_man, kernel_name, **options)
+        finally:
+            del nb_man.save
+
+
+papermill_engines.register(ENGINE, AtTheEnd)
 
 
 def of_this_interpreter(given: Mapping[str, str], ended: list[int]) -> type[AsyncKernelManager]:

@@ -206,6 +206,7 @@ def _execute(
                     str(paths.NOTEBOOKS / f"{notebook}.ipynb"),
                     str(partial),
                     values,
+                    engine_name=kernels.ENGINE,
                     kernel_name=kernels.NAME,
                     language="python",
                     kernel_manager_class=kernels.of_this_interpreter(environment, ended),
