@@ -71,8 +71,10 @@ def _name(app: Any, config: Any) -> None:
 
 
 def _fill(app: Any, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
+    if not hasattr(app, "repository_address"):
+        app.repository_address = address()  # read once for all pages
     if "body" in context:
-        context["body"] = filled(context["body"], address())
+        context["body"] = filled(context["body"], app.repository_address)
 
 
 def setup(app: Any) -> dict[str, Any]:
