@@ -51,7 +51,7 @@ def _ways(subject: Subject) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
     yield "pad id inside the text", lambda: subject.scores(few, pad_id=inside, **padded)
     yield "order of items", reversed_order
     if subject.kernel[0]:
-        yield "packing", lambda: subject.fast(few)
+        yield "packing", lambda: subject.packed
     if getattr(subject.model.backbone, "_supports_sdpa", False):
         yield "attention kernel", lambda: _eager(subject)
 

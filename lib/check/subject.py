@@ -82,6 +82,11 @@ class Subject:
         """Scores of all items' responses."""
         return self.fast(self.encoded)
 
+    @property
+    def packed(self) -> np.ndarray:
+        """Scores of ``few`` among all."""
+        return self.all[self._rows(len(self.few))]
+
     @cached_property
     def alone(self) -> np.ndarray:
         """Scores of ``few``, each text by itself."""
@@ -98,6 +103,11 @@ class Subject:
         names = [head.name for head in self.model.heads]
         return names if self.all.shape[1] == len(names) else [*names, "final score"]
 
+    def _rows(self, count: int) -> np.ndarray:
+        """Responses of so many of the shortest items, in their order."""
+        owner = self.items.item_of_response
+        return np.concatenate([np.flatnonzero(owner == i) for i in self._few[:count]])
+
     def shift(self, found: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Differences in standard deviations, of the scores that vary."""
         varies = self.sd > 0
@@ -109,8 +119,7 @@ class Subject:
         better, worse = table["better"].to_numpy(int), table["worse"].to_numpy(int)
         if items is not None:
             row = np.full(len(self.items.responses), -1)
-            owner = self.items.item_of_response
-            order = np.concatenate([np.flatnonzero(owner == i) for i in self._few[: len(items)]])
+            order = self._rows(len(items))
             row[order] = np.arange(len(order))
             known = (row[better] >= 0) & (row[worse] >= 0)
             better, worse = row[better][known], row[worse][known]

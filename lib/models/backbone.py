@@ -97,6 +97,13 @@ def _wrong(folder: Path, made_from: str) -> str | None:
 
 
 def _file_digest(path: Path) -> str:
+    """The SHA-256 of a file; of one that nobody has written to, a process computes it once."""
+    held = path.stat()
+    return _digest(path, held.st_ino, held.st_size, held.st_mtime_ns, held.st_ctime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(path: Path, *state: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -17,6 +17,13 @@ from lib.errors import StoreError
 from lib.extraction import extract
 from lib.models import load_model
 
+FIELDS = ("prompt", "chosen", "rejected")
+SHORT = [
+    ("How many days has a week?", "A week has seven days.", "Nine, I think."),
+    ("What do bees make?", "Bees make honey and wax.", "Ask somebody else."),
+    ("Name a river.", "The Danube, which ends in the Black Sea.", "I won't."),
+    ("Who wrote Hamlet?", "William Shakespeare wrote it around 1600.", "Some man."),
+]
 SCHEMA = json.loads(lines.SCHEMA.read_text())
 ASKED = set(lines.LINES) - {"Reference", "Overlap"}
 
@@ -53,9 +60,15 @@ def test_a_spread_over_few_items_is_shown_to_be_less_than_it_looks():
 
 
 @pytest.mark.slow
-def test_an_embedded_model_is_right():
-    """The gated one; `smol-mixed` is a head on the same backbone, and its check is committed."""
-    assert_right(check("smol-armo", quick=True, device="cpu"))
+def test_an_embedded_model_is_right(tmp_path):
+    """The gated one, on short texts; what is committed of each is of 64 stimuli."""
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(
+        "".join(f"{json.dumps(dict(zip(FIELDS, row, strict=True)))}\n" for row in SHORT)
+    )
+    found = check("smol-armo", data=f"file:{file}", quick=True, device="cpu")
+    assert_right(found)
+    assert found.items == len(SHORT)
 
 
 @pytest.mark.parametrize("name", [path.stem for path in (paths.BOOK / "checks").glob("*.json")])
