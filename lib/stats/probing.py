@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg, stats
-from scipy.special import expit
 from sklearn.model_selection import GroupKFold
 
 CS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1, 1.0)
 INNER = 3
 COMPONENTS = 128
 TOLERANCE = 1e-9
+SETTLED = 1e-26  # a problem whose steps are this small moves no more than rounding would
 ITERATIONS = 1000
 
 
@@ -159,22 +159,49 @@ def fit(z: np.ndarray, labels: np.ndarray, c: np.ndarray) -> np.ndarray:
     -----
     Orthogonal columns make Böhning's (1992) bound on the Hessian diagonal, zᵀz/4 + 1/c, so
     accelerated gradient steps in that metric (Nesterov, restarted) solve all problems with
-    two matrix products a step. Checked against ``sklearn.linear_model.LogisticRegression``.
+    two matrix products a step; those that are settled are left out of later ones. Checked
+    against ``sklearn.linear_model.LogisticRegression``.
     """
     curvature = (z**2).sum(axis=0)[:, None] / 4 + 1 / c
+    chosen = z.T @ (labels > 0).astype(float)
+    found = np.empty_like(curvature)
+    live = np.arange(len(c))
     weight = point = np.zeros_like(curvature)
     pace = np.ones(len(c))
-    for _ in range(ITERATIONS):
-        gradient = point / c - z.T @ (labels * expit(-labels * (z @ point)))
-        moved = point - gradient / curvature
-        back = ((point - moved) * curvature * (moved - weight)).sum(axis=0) > 0
+    for step in range(ITERATIONS):
+        gradient = z.T @ _expit(z @ point)
+        gradient += point / c - chosen
+        change = gradient / curvature
+        moved = point - change
+        ahead = moved - weight
+        back = np.einsum("ij,ij,ij->j", change, curvature, ahead) > 0
         pace = np.where(back, 1.0, pace)
         faster = (1 + np.sqrt(1 + 4 * pace**2)) / 2
         momentum = np.where(back, 0.0, (pace - 1) / faster)
-        point, weight, pace = moved + momentum * (moved - weight), moved, faster
-        if ((gradient**2 / curvature).sum(axis=0)).max() <= TOLERANCE * len(z):
+        point, weight, pace = moved + momentum * ahead, moved, faster
+        left = np.einsum("ij,ij->j", gradient, change)
+        if left.max() <= TOLERANCE * len(z):
             break
-    return weight
+        if step % 8 != 7:
+            continue
+        pushed = np.einsum("ij,ij,ij->j", ahead, curvature, ahead)
+        going = np.maximum(left, pushed) > SETTLED * len(z)
+        if going.mean() < 0.9:
+            found[:, live[~going]] = weight[:, ~going]
+            live, c, pace = live[going], c[going], pace[going]
+            curvature, chosen = curvature[:, going], chosen[:, going]
+            point, weight = point[:, going], weight[:, going]
+    found[:, live] = weight
+    return found
+
+
+def _expit(values: np.ndarray) -> np.ndarray:
+    """σ in place: ``scipy.special.expit`` takes several times as long."""
+    np.negative(values, out=values)
+    with np.errstate(over="ignore"):  # 1/(1 + ∞) is what is meant
+        np.exp(values, out=values)
+    values += 1
+    return np.reciprocal(values, out=values)
 
 
 def cross_margins(folds: list[Fold], labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
