@@ -18,6 +18,7 @@ puts a verdict on each claim.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -287,9 +288,17 @@ def random_angles(figures: Figures, *, draws: int = 20, seed: int = 0) -> pd.Dat
     By symmetry the other subspace may be that of the first coordinates.
     """
     heads, features = figures["armorm"]["checkpoint"]["regression_layer"]
+    others = (heads, figures["audit"]["pca"]["components"])
+    return _random_angles(heads, features, others, draws, seed).copy()
+
+
+@functools.lru_cache  # a page draws them for a table and for a claim
+def _random_angles(
+    heads: int, features: int, others: tuple[int, ...], draws: int, seed: int
+) -> pd.DataFrame:
     generator = np.random.default_rng(seed)
     rows = []
-    for against in (heads, figures["audit"]["pca"]["components"]):
+    for against in others:
         basis = np.eye(against, features)
         drawn = [
             shape_of(generator.standard_normal((1, heads, features)), basis) for _ in range(draws)
