@@ -323,15 +323,14 @@ def test_rated_responses_are_picked_from_by_what_the_shell_kept(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 1], ids=["ultrafeedback", "file"])
 def test_the_page_of_picks_is_made_from_the_shell_in_one_command(
-    own, number, write_tiny, tmp_path, monkeypatch, capsys
+    own, write_tiny, tmp_path, monkeypatch, capsys
 ):
     from lib.__main__ import main
 
     monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
     write_tiny.write_classifier(tmp_path / "model", max_position_embeddings=4096)
-    dataset, (source, gold, _) = list(own.items())[number]
+    dataset, (source, gold, _) = next(iter(own.items()))
     given = {"model": tmp_path / "model", "dataset": dataset}
     given |= dict(zip(("source",), source[1:], strict=False))
     words = [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
