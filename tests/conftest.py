@@ -124,6 +124,24 @@ def write_tiny():
 
 
 @pytest.fixture(scope="session")
+def planted_once():
+    """Worlds of the page on published claims, which depend on figures alone, made once for each."""
+    from lib.summary.published import planted
+
+    known = {}
+
+    def evidence(figures, *, seed: int):
+        key = repr((figures["audit"], figures["reward_lens"], seed))
+        if key not in known:
+            known[key] = planted.planted_evidence(figures, seed=seed)
+        return dict(known[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lib.summary.published.tables.planted_evidence", evidence)
+        yield
+
+
+@pytest.fixture(scope="session")
 def embedded():
     """The embedded backbone and its tokenizer, loaded once: ``(transformer, tokenizer)``."""
     from lib.models.backbone import load_embedded

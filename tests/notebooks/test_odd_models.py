@@ -18,7 +18,6 @@ from lib.book import applies, pages, plan
 from lib.extraction import save_run
 from lib.mechanisms.disk import save_effects
 from lib.mechanisms.effects import effects
-from lib.summary.published import planted
 
 RAN = [
     name
@@ -54,21 +53,6 @@ class Shown:
     @property
     def sentences(self) -> list[str]:
         return [s for part in self.html for s in re.findall(r"<li>(.*?)</li>", part)]
-
-
-@pytest.fixture(scope="session")
-def planted_once():
-    """Worlds of the page on published claims, which depend on no model and no data, made once."""
-    known = {}
-
-    def evidence(figures, *, seed: int):
-        if seed not in known:
-            known[seed] = planted.planted_evidence(figures, seed=seed)
-        return dict(known[seed])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lib.summary.published.tables.planted_evidence", evidence)
-        yield
 
 
 @pytest.fixture

@@ -7,6 +7,11 @@ from lib.data import published
 from lib.planted.worlds import make_run
 
 
+@pytest.fixture(autouse=True)
+def _planted_once(planted_once):
+    """Worlds are planted once for all tables of the same figures."""
+
+
 @pytest.fixture(scope="session")
 def figures():
     return published.figures()
