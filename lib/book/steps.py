@@ -103,9 +103,9 @@ class Digests:
 
     def of(self, path: str) -> str | None:
         """Of a regular file; ``None`` where there is none."""
-        whole = paths.ROOT / path
+        whole = os.path.join(paths.ROOT, path)  # asked for each file of the library by each step
         try:
-            held = whole.stat()
+            held = os.stat(whole)
             if not stat.S_ISREG(held.st_mode):
                 return None
             # No program can set the time of a change: an older file put in place has a new one.
@@ -118,7 +118,7 @@ class Digests:
         except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: a NUL in its name
             return None
         except OSError as refused:
-            raise unreadable("file", whole, refused, StoreError) from None
+            raise unreadable("file", Path(whole), refused, StoreError) from None
         if time.time_ns() - held.st_ctime_ns > RECENT:
             self._known[path] = [*about, digest]
         return digest
