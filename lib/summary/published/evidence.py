@@ -222,7 +222,8 @@ def probes(tables: Tables) -> Facts:
     gap = shares["top"]["accuracy"] - shares["bottom"]["accuracy"]
     planted_miss = left = abs(planted["probe"] - planted["probe_predicted"])
     components = tables.figures["audit"]["pca"]["components"]
-    again = stats.probes_again(tables.runs, components=components, seed=tables.seed)
+    options = {"components": components, "seed": tables.seed, "found": tables.probed}
+    again = stats.probes_again(tables.runs, **options)
     fits, unpredicted = [], []
     if len(again):
         miss = again["accuracy"] - again["predicted"]
@@ -251,7 +252,8 @@ def probes(tables: Tables) -> Facts:
 def folds(tables: Tables) -> Facts:
     """What published folds and components add to accuracies at hand."""
     components = tables.figures["audit"]["pca"]["components"]
-    apart = stats.folds_again(tables.runs, components=components, seed=tables.seed)
+    options = {"components": components, "seed": tables.seed, "found": tables.probed}
+    apart = stats.folds_again(tables.runs, **options)
     gained = apart["accuracy"] - apart["held_out"]
     added = {
         "mean": gained.mean(),

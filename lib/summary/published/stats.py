@@ -40,6 +40,7 @@ from lib.stats.subspaces import principal
 
 PARTS = ("hh-rlhf/harmless-base", "hh-rlhf/helpful-base")
 TARGETED = "helpfulness, targeted"
+FOLDS = 5  # of the published probe
 RATES = ["subset", "called", "head", "n", "wins", "ties", "losses", "win_rate", "low", "high"]
 RATES += ["p", "p_adjusted", "note", "mde", "verdict"]
 
@@ -446,8 +447,29 @@ def crossed(table: pd.DataFrame) -> pd.DataFrame:
     return found[columns].reset_index(drop=True)
 
 
-def probes_again(runs: Sequence[xr.Dataset], *, components: int = 50, seed: int = 0):
+def probed(runs: Sequence[xr.Dataset], components: int, seed: int) -> list[pd.DataFrame]:
+    """The published probe on each run, what ``probes_again`` and ``folds_again`` begin with."""
+    return [
+        separability.separability_as_published(
+            run, components=(components,), folds=FOLDS, seed=seed
+        )
+        for run in runs
+    ]
+
+
+def probes_again(
+    runs: Sequence[xr.Dataset],
+    *,
+    components: int = 50,
+    seed: int = 0,
+    found: Sequence[pd.DataFrame] | None = None,
+) -> pd.DataFrame:
     """The published probe on heads of the runs, beside what the kept variance predicts.
+
+    Parameters
+    ----------
+    found
+        From ``probed`` with the same options; computed by default.
 
     Returns
     -------
@@ -457,8 +479,8 @@ def probes_again(runs: Sequence[xr.Dataset], *, components: int = 50, seed: int 
     """
     columns = ["dataset", "head", "components", "accuracy", "share", "predicted"]
     tables = []
-    for run in runs:
-        probe = separability.separability_as_published(run, components=(components,), seed=seed)
+    found = probed(runs, components, seed) if found is None else found
+    for run, probe in zip(runs, found, strict=True):
         kept = separability.ceiling(run, components=(components,))
         both = probe.merge(kept, on=["head", "components"], suffixes=("", "_kept"))
         both = both.dropna(subset=["accuracy", "share"]).assign(dataset=run.attrs["dataset"])
@@ -467,12 +489,21 @@ def probes_again(runs: Sequence[xr.Dataset], *, components: int = 50, seed: int 
 
 
 def folds_again(
-    runs: Sequence[xr.Dataset], *, components: int = 50, folds: int = 5, seed: int = 0
+    runs: Sequence[xr.Dataset],
+    *,
+    components: int = 50,
+    seed: int = 0,
+    found: Sequence[pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """The published probe's accuracy, and the same probe's on prompts that it never saw.
 
     Published folds are over rows and the components those of all rows. Held out, folds keep
     the responses to a prompt together, and components are those of the fitting rows.
+
+    Parameters
+    ----------
+    found
+        As in ``probes_again``.
 
     Returns
     -------
@@ -481,34 +512,32 @@ def folds_again(
     """
     columns = ["dataset", "head", "accuracy", "held_out"]
     tables = []
-    for run in runs:
+    found = probed(runs, components, seed) if found is None else found
+    for run, table in zip(runs, found, strict=True):
         hidden = run["hidden"].values.astype(float)
         kept = np.isfinite(hidden).all(axis=1)
         prompt = run["prompt_hash"].values[run["item_of_response"].values][kept]
-        if len(np.unique(prompt)) < folds:
+        if len(np.unique(prompt)) < FOLDS:
             continue
-        table = separability.separability_as_published(
-            run, components=(components,), folds=folds, seed=seed
-        )
         usable = table["accuracy"].notna().to_numpy()
         if usable.any():
             score = run["score"].values[kept][:, usable].astype(float)
             above = score > np.median(score, axis=0)
-            held_out = _held_out(hidden[kept], above, prompt, components, folds, seed)
+            held_out = _held_out(hidden[kept], above, prompt, components, seed)
             table = table[usable].assign(held_out=held_out, dataset=run.attrs["dataset"])
             tables.append(table[columns])
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
 
-def _held_out(hidden, above, prompt, components, folds, seed) -> np.ndarray:
+def _held_out(hidden, above, prompt, components, seed) -> np.ndarray:
     """Accuracy of every head's probe over folds by prompt, shape (heads,)."""
     right = np.zeros(above.shape[1])
-    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
+    splitter = GroupKFold(FOLDS, shuffle=True, random_state=seed)
     for fit, judge in splitter.split(hidden, groups=prompt):
         middle = hidden[fit].mean(axis=0)
         x = (hidden - middle) @ principal(hidden[fit] - middle)[0][:components].T
         right += [separability.median_probe(x, label, fit, judge) for label in above.T]
-    return right / folds
+    return right / FOLDS
 
 
 def levels(runs: Sequence[xr.Dataset]) -> pd.DataFrame:

@@ -75,6 +75,12 @@ class Tables:
         return {end: table.loc[row].to_dict() for end, row in ends.items()}
 
     @cached_property
+    def probed(self) -> list[pd.DataFrame]:
+        """``stats.probed`` of the runs, with as many components as the audit."""
+        components = self.figures["audit"]["pca"]["components"]
+        return stats.probed(self.runs, components, self.seed)
+
+    @cached_property
     def every(self) -> dict[str, Any]:
         """What every row may name: the figures by block, and tables by their keys."""
         return {
