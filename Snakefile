@@ -19,7 +19,7 @@ def command(words):
 
 # Snakemake logs on the other stream: what steps tell reaches the console as it comes.
 STEP = command([sys.executable, "-m", "lib.book.steps"])
-PAGE = command(forks.command("lib.book.steps"))
+FORK = command(forks.command("lib.book.steps"))
 
 if workflow.is_main_process:
     steps.prepare()
@@ -43,7 +43,7 @@ rule part:
         steps.RECEIPTS + "/part/{place}.json",
     threads: 2
     shell:
-        STEP + " part/{wildcards.place} 2>&1"
+        FORK + " part/{wildcards.place} 2>&1"
 
 
 rule extract:
@@ -53,7 +53,7 @@ rule extract:
         steps.RECEIPTS + "/extract/{place}.json",
     threads: 2
     shell:
-        STEP + " extract/{wildcards.place} 2>&1"
+        FORK + " extract/{wildcards.place} 2>&1"
 
 
 rule effects:
@@ -63,7 +63,7 @@ rule effects:
         steps.RECEIPTS + "/effects/{place}.json",
     threads: 2
     shell:
-        STEP + " effects/{wildcards.place} 2>&1"
+        FORK + " effects/{wildcards.place} 2>&1"
 
 
 rule page:
@@ -72,7 +72,7 @@ rule page:
     output:
         steps.RECEIPTS + "/page/{place}.json",
     shell:
-        "OMP_NUM_THREADS=1 " + PAGE + " page/{wildcards.place} 2>&1"
+        "OMP_NUM_THREADS=1 " + FORK + " page/{wildcards.place} 2>&1"
 
 
 rule site:

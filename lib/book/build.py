@@ -57,7 +57,8 @@ def build(cores: int = 2) -> Path:
             modules = pages.imported({page.notebook for page in shown})
             if any("device" in page.declared for page in shown):  # one that loads its model
                 modules += forks.LOADING
-            with _stoppable(), forks.kept(len(shown), modules) as forked:
+            loading = sum(step.kind in steps.LOADING for step in todo)
+            with _stoppable(), forks.kept(len(shown), modules, loading) as forked:
                 words = ("--cores", str(cores), *options)
                 status, log = _snakemake(*words, held=held, environment=forked)
         left = steps.stale()

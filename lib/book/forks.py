@@ -1,9 +1,9 @@
-"""Steps of pages, and their kernels, as forks of one process that has imported what they need.
+"""Steps of a build, and kernels, as forks of one process that has imported what they need.
 
-A build of many pages keeps such a process beside it (``kept``). What a page needs run is then
-started as a small one (``ask``), which asks for a fork and lives as long as that does: its exit
-status is the fork's, a signal to end is passed on, and when it ends the fork is killed. Where
-nobody answers, it becomes that program as ever.
+A build of many pages, or models, keeps such a process beside it (``kept``). What is to be run is
+then started as a small one (``ask``), which asks for a fork and lives as long as that does: its
+exit status is the fork's, a signal to end is passed on, and when it ends the fork is killed. Where
+nobody answers, or whoever would ends while it imports, it becomes that program as ever.
 
 It has this library imported, too, as it was when the build began: a fork forgets it where a file
 of it is another by then, or where it runs elsewhere, so that pages see what a build finds changed.
@@ -46,23 +46,28 @@ CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 RECENT = 2_000_000_000  # nanoseconds: a file as new may change again within one tick
 BUFFERED = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 LEAST = 3  # pages for which it is worth its start
+LEAST_LOADING = 2  # steps that load a model, the same
+READY = b"."  # said to who asks
 LENGTH = 8  # bytes that tell how long a request is
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def kept(pages: int, modules: Collection[str] = ()) -> Iterator[dict[str, str]]:
-    """Keep a process to fork pages from; gives what their steps need in their environment.
+def kept(pages: int, modules: Collection[str] = (), loading: int = 0) -> Iterator[dict[str, str]]:
+    """Keep a process to fork steps from; gives what they need in their environment.
 
-    ``modules`` are those of the library that the pages name. It ends with the block, and with
-    the process that it was kept by however that ends.
+    ``modules`` are those of the library that the pages name, ``loading`` is how many steps load a
+    model. It ends with the block, and with the process that it was kept by however that ends.
+    Where the environment says of such a process already, it is left to whoever keeps it.
     """
     import subprocess
     import tempfile
 
-    if pages < LEAST or "SNAKEMAKE_PROFILE" in os.environ:  # that may send pages elsewhere
+    few = pages < LEAST and loading < LEAST_LOADING
+    if few or {VARIABLE, "SNAKEMAKE_PROFILE"} & set(os.environ):  # that may send steps elsewhere
         yield {}
         return
+    modules = (*modules, *(LOADING if loading >= LEAST_LOADING else ()))
     with tempfile.TemporaryDirectory() as folder:
         place = os.path.join(folder, "forks")
         process = subprocess.Popen(
@@ -162,6 +167,8 @@ def _forget() -> None:
 
 def _watched(connection: socket.socket) -> dict[str, Any]:
     """Fork again and, in the process that doesn't become the program, watch both ends and exit."""
+    with suppress(OSError):
+        connection.sendall(READY)
     head, streams, *_ = socket.recv_fds(connection, LENGTH, 3)
     length, content = int.from_bytes(head, "big"), b""
     while len(content) < length and (more := connection.recv(length - len(content))):
@@ -205,6 +212,7 @@ def _stream(number: int, mode: str, **options) -> TextIO:
 
 def _become(request: dict[str, Any]) -> None:
     """Be the program that was asked for, with the streams and surroundings of who asked."""
+    frozen = gc.get_freeze_count()
     for number, stream in enumerate(request["streams"]):
         os.dup2(stream, number)
         os.close(stream)
@@ -213,8 +221,13 @@ def _become(request: dict[str, Any]) -> None:
     sys.stdout = sys.__stdout__ = _stream(1, "w")
     sys.stderr = sys.__stderr__ = _stream(2, "w", buffering=1, errors="backslashreplace")
     os.chdir(request["folder"])
+    ours = _given_path()
     os.environ.clear()
     os.environ.update(request["environment"])
+    others = [place for place in sys.path if place not in ours]
+    sys.path[:] = [os.getcwd(), *_given_path(), *others]  # as python -m has it
+    if torch := sys.modules.get("torch"):  # which read this when it was imported
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
     if os.getcwd() == CHECKOUT and request["library"]["files"] == _files():
         os.environ.update(request["library"]["set"])
     else:
@@ -223,7 +236,6 @@ def _become(request: dict[str, Any]) -> None:
     if module == KERNEL:  # it ends with the process that watches
         arguments.append(f"--IPKernelApp.parent_handle={os.getppid()}")
     sys.argv = [module, *arguments]
-    sys.path.insert(0, os.getcwd())  # as python -m has it
     status = None
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -231,18 +243,24 @@ def _become(request: dict[str, Any]) -> None:
         status = end.code
         if not isinstance(status, int | None):
             raise
-    _end(status or 0)
+    _end(status or 0, frozen)
 
 
-def _end(status: int) -> None:
+def _end(status: int, frozen: int) -> None:
     """End as Python does, but for the objects that are left: the system frees them at once."""
     threading._shutdown()
     atexit._run_exitfuncs()
+    if gc.get_freeze_count() > frozen:  # the program did, too
+        gc.unfreeze()
     for left in gc.get_objects():  # files that nobody closed, with what waits to be written
         if type(left) in BUFFERED:
             with suppress(OSError, ValueError):
                 left.flush()
     os._exit(status)
+
+
+def _given_path() -> list[str]:
+    return [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
 
 
 # ---- The process that asks ----
@@ -253,15 +271,24 @@ def ask(place: str, program: list[str]) -> int:
     parent = os.getppid()
     if program[0] == KERNEL:  # which messages interrupt
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    elif signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to pass it on to
     request = {"folder": os.getcwd(), "environment": dict(os.environ), "program": program}
     content = json.dumps(request).encode()
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until they can be passed on
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(place)
-            socket.send_fds(connection, [len(content).to_bytes(LENGTH, "big")], [0, 1, 2])
-            connection.sendall(content)
+            while not select.select([connection], [], [], 1.0)[0]:
+                if os.getppid() != parent:
+                    return 1
+            answered = connection.recv(1) == READY
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until they can be passed on
+            if answered:
+                socket.send_fds(connection, [len(content).to_bytes(LENGTH, "big")], [0, 1, 2])
+                connection.sendall(content)
         except OSError:
+            answered = False
+        if not answered:
             if program[0] == KERNEL:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)

