@@ -26,7 +26,7 @@ import termios
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -165,11 +165,11 @@ def end(process: subprocess.Popen, master: int | None, number: int) -> None:
         os.close(master)
 
 
-def again(small, patience: float = 120) -> tuple[int, int]:
+def again(small, patience: float = 120, **environment: str) -> tuple[int, int]:
     """Build until no killed one's steps hold the lock; the waits, and the last exit status."""
     limit, waits = time.monotonic() + patience, 0
     while True:
-        code, out, err = small.build()
+        code, out, err = small.build(**environment)
         if "one build of this checkout at a time" not in err or time.monotonic() > limit:
             assert code == 0, out + err
             return waits, code
@@ -178,9 +178,17 @@ def again(small, patience: float = 120) -> tuple[int, int]:
 
 
 def run(
-    small, kills: int, seed: int, tell: Callable[[str], None] = print, ways: list[tuple] = WAYS
+    small,
+    kills: int,
+    seed: int,
+    tell: Callable[[str], None] = print,
+    ways: list[tuple] = WAYS,
+    after: Mapping[str, str] | None = None,
 ) -> Counter:
-    """So many rounds; an ``AssertionError`` for the first that isn't right."""
+    """So many rounds; an ``AssertionError`` for the first that isn't right.
+
+    ``after`` are surroundings of the builds that follow kills.
+    """
     draw = random.Random(seed)
     # Ignored by a shell's & or by nohup, and builds would inherit that.
     for number, handler in (
@@ -218,7 +226,7 @@ def run(
                 os.close(master)
             held = content(site)
             left = next((name for name in (before, word) if held == sites[name]), "a mixture")
-            waits, _ = again(small)
+            waits, _ = again(small, **(after or {}))
             way = f"{sign.name}{', SIGINT ignored' * ignored}{', terminal' * terminal}"
             tell(
                 f"{number:3} {way:34} at {moment:4.1f} s: status {status}, site of {left}"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from lib import load_items, load_model, paths
-from lib.book import applies, audit, build, pages, plan
+from lib.book import applies, audit, build, forks, pages, plan
 from lib.errors import DataError, ParameterError
 from lib.extraction import estimate, extract, load_run
 from lib.models import anatomy
@@ -292,8 +292,8 @@ STALE = "from lib.book import steps; print(*(step.name for step in steps.stale()
 
 
 @pytest.fixture(scope="session")
-def small_checkout(tmp_path_factory):
-    """A checkout with nothing in its book, and its command line."""
+def small_checkout(tmp_path_factory, forked):
+    """A checkout with nothing in its book, and its command line, whose programs are forks."""
     root = tmp_path_factory.mktemp("checkout")
     (root / "lib").symlink_to(paths.LIB)
     for name in ("Snakefile", "_config.yml"):
@@ -310,19 +310,18 @@ def small_checkout(tmp_path_factory):
     (root / "book" / "index.md").write_text("# A small book\n\nNothing yet.\n")
     (root / "audit.yml").write_text("audits: []\n")
 
-    def python(*words):
+    def run(*words, module="lib"):
         return subprocess.run(
-            [sys.executable, *words],
+            [sys.executable, forks.__file__, "ask", forked[forks.VARIABLE], module, *words],
             cwd=root,
             capture_output=True,
             text=True,
-            env=os.environ | {"REWARD_AUDIT_CACHE": str(root / ".cache"), "OMP_NUM_THREADS": "1"},
+            env=os.environ
+            | {"REWARD_AUDIT_CACHE": str(root / ".cache"), "OMP_NUM_THREADS": "1"}
+            | forked,
         )
 
-    def run(*words):
-        return python("-m", "lib", *words)
-
-    run.python = lambda code: python("-c", code)
+    (root / "stale.py").write_text(STALE)
     return root, run
 
 
@@ -384,8 +383,8 @@ def test_a_model_of_ones_own_gets_its_pages_and_nobody_learns_where_it_lies(
     mended["rope_parameters"] = {"rope_type": "default", "rope_theta": 100.0}
     (own / "config.json").write_text(json.dumps(mended))
     place = f"extract/{extracted.relative_to(root / '.cache' / 'runs').as_posix()}"
-    assert place in run.python(STALE).stdout.split()
-    done = run.python(f"from lib.book import steps; steps.run({place!r})")
+    assert place in run(module="stale").stdout.split()
+    done = run(place, module="lib.book.steps")
     assert done.returncode == 0, done.stdout + done.stderr
     after = load_run(extracted)
     assert (after["score"].values != before["score"].values).all()

@@ -15,13 +15,14 @@ def small(kills, tmp_path_factory):
     return made
 
 
-def test_kills_of_every_way_leave_a_whole_site_and_the_next_build_is_right(kills, small):
+def test_kills_of_every_way_leave_a_whole_site_and_the_next_build_is_right(kills, small, forked):
     """Each signal once, a terminal that interrupts and one that closes, a signal that is ignored.
 
-    Each of them with SIGINT ignored as well, and twice: ``python bench/kills.py``.
+    The pages of builds that follow are forks, and the same as those that aren't. Each of them
+    with SIGINT ignored as well, and twice: ``python bench/kills.py``.
     """
     assert {way[0] for way in kills.EACH} == set(kills.ENDED)
-    found = kills.run(small, len(kills.EACH), seed=0, ways=kills.EACH)
+    found = kills.run(small, len(kills.EACH), seed=0, ways=kills.EACH, after=forked)
     assert sum(found.values()) == 7
 
 

@@ -32,7 +32,7 @@ from lib.analyses.labels import stats as labels
 from lib.analyses.protocols import stats as protocols
 from lib.analyses.sarm import stats as sarm
 from lib.analyses.separability import stats as separability
-from lib.book import mathml, pages, plan
+from lib.book import forks, mathml, pages, plan
 from lib.check import invariance
 from lib.data import SETS, helpsteer2
 from lib.planted import checks
@@ -354,9 +354,20 @@ def test_every_committed_run_has_its_command():
 # ---- Followed word for word ----
 
 
+PYTHON = """#!/bin/sh
+test "$1" = -m && shift && exec {python} -E -S -P {forks} ask {place} "$@"
+exec {python} "$@"
+"""
+
+
 @pytest.fixture
-def checkout(tmp_path):
-    """A copy of this checkout, of its book the runs alone, with this environment."""
+def checkout(tmp_path, forked):
+    """A copy of this checkout, of its book the runs alone, with this environment.
+
+    Its Python gives each module that it runs to a fork that has packages imported, and nothing
+    of this library. From nothing kernels start in tests of the page of picks, commands in those
+    of small books.
+    """
     for name in ("lib", "notebooks", "tests"):
         ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
         shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=ignored)
@@ -364,11 +375,15 @@ def checkout(tmp_path):
         shutil.copy(paths.ROOT / name, tmp_path)
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "runs").symlink_to(paths.RUNS, target_is_directory=True)
-    (tmp_path / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    given = {"python": sys.executable, "forks": forks.__file__, "place": forked[forks.VARIABLE]}
+    python.write_text(PYTHON.format(**{key: shlex.quote(told) for key, told in given.items()}))
+    python.chmod(0o755)
     return tmp_path
 
 
-def follow(text, root):
+def follow(text, root, forked):
     """Do what a page says: write its files, run its commands, but don't build the book."""
     for path, content in files(text).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -383,7 +398,8 @@ def follow(text, root):
                 text=True,
                 env=os.environ
                 | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-                | {"REWARD_AUDIT_CACHE": str(paths.cache())},
+                | {"REWARD_AUDIT_CACHE": str(paths.cache())}
+                | forked,
             )
             assert done.returncode == 0, done.stdout + done.stderr
             told += done.stdout
@@ -391,7 +407,7 @@ def follow(text, root):
 
 
 @pytest.mark.slow
-def test_a_dataset_is_added_by_following_the_page(checkout):
+def test_a_dataset_is_added_by_following_the_page(checkout, forked):
     text = PAGES["how-to/add-a-dataset.md"]
     lines = {
         re.search(r"`([\w/.]+\.py)`", before)[1]: body
@@ -408,13 +424,13 @@ def test_a_dataset_is_added_by_following_the_page(checkout):
         if path == "lib/data/__init__.py":
             source = source.replace("    beavertails,\n", "    beavertails,\n    capitals,\n", 1)
         (checkout / path).write_text(source, encoding="utf-8")
-    told = follow(text, checkout)
+    told = follow(text, checkout, forked)
     assert "identical responses" in told and " passed" in told
     assert (checkout / "out.ipynb").is_file()
 
 
 @pytest.mark.slow
-def test_an_analysis_is_added_by_following_the_page(checkout):
+def test_an_analysis_is_added_by_following_the_page(checkout, forked):
     text = PAGES["how-to/add-an-analysis.md"]
     cells, marks = [], {"tags": ["hide-input"]}
     for language, body, _ in blocks(text.split("has these cells")[1].split("\n## 7")[0]):
@@ -425,7 +441,7 @@ def test_an_analysis_is_added_by_following_the_page(checkout):
             cells.append(nbformat.v4.new_code_cell(body.strip(), metadata={"tags": tags}))
     book = nbformat.v4.new_notebook(cells=cells, metadata=_metadata())
     nbformat.write(book, checkout / "notebooks" / "reliance.ipynb")
-    told = follow(text, checkout)
+    told = follow(text, checkout, forked)
     assert "parameters of reliance" in told and " passed" in told
     page = nbformat.read(checkout / "out.ipynb", as_version=4)
     shown = "".join(str(cell.get("outputs", "")) for cell in page.cells)

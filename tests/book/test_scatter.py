@@ -44,7 +44,7 @@ def test_a_number_of_parts_that_is_none_is_an_error(tmp_path, parts):
 
 
 @pytest.mark.slow
-def test_snakemake_scatters_and_gathers(tmp_path, write_tiny):
+def test_snakemake_scatters_and_gathers(tmp_path, write_tiny, forked):
     write_tiny.write_classifier(tmp_path / "tiny", max_position_embeddings=4096)
     for name in ("lib", "notebooks"):
         shutil.copytree(
@@ -66,6 +66,7 @@ def test_snakemake_scatters_and_gathers(tmp_path, write_tiny):
             "PYTHONPATH": str(tmp_path),
             "REWARD_AUDIT_CACHE": str(tmp_path / ".cache"),
             "OMP_NUM_THREADS": "1",
+            **forked,
         },
         capture_output=True,
         text=True,
