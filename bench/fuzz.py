@@ -590,7 +590,7 @@ def _receipt(folder: Path) -> Surface:
     place = folder / steps.RECEIPTS
     place.joinpath("page").mkdir(parents=True)
     (folder / "made").write_text("made")
-    step = steps.Step("page", "one", (), ("given",), lambda: ["word"], lambda: ["made"])
+    step = steps.Step("page", "one", (), lambda: ["given"], lambda: ["word"], lambda: ["made"])
     with mock.patch.object(paths, "ROOT", folder):
         digest = steps._digest(step, steps.Digests(), {})
         made = {"made": steps.Digests().of("made")}
