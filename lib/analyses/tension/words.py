@@ -64,12 +64,11 @@ def takeaways(
 
 def base(overlaps: pd.DataFrame, silenced: pd.DataFrame) -> list[str]:
     """Are the published top neurons those that were large before any training?"""
-    own = overlaps[(overlaps["kind"] == OWN) & overlaps["pair"].str.endswith("the base's")]
+    own = _with_base(overlaps)
     twice = overlaps[(overlaps["kind"] == OWN) & overlaps["pair"].str.startswith("two seeds")]
     if own.empty:
         return []
-    mean = own["jaccard"].mean()
-    mostly = "are mostly" if mean > 0.5 else "aren't mostly"
+    mostly = "are mostly" if own["jaccard"].mean() > 0.5 else "aren't mostly"
     text = (
         f"A model's top neurons by published importance {mostly} the base model's own: Jaccard "
         f"{words.span(own['jaccard'], '.2f')} (by chance {own['by_chance'].iloc[0]:.2f}"
@@ -86,6 +85,11 @@ def base(overlaps: pd.DataFrame, silenced: pd.DataFrame) -> list[str]:
             f"{'; '.join(costs)}."
         )
     return [text]
+
+
+def _with_base(overlaps: pd.DataFrame) -> pd.DataFrame:
+    """Of each model, what its published set shares with the base's own."""
+    return overlaps[(overlaps["kind"] == OWN) & overlaps["pair"].str.endswith("the base's")]
 
 
 def _own_side(silenced: pd.DataFrame, model: str) -> pd.Series:
@@ -307,7 +311,7 @@ def glued(
 
 def brief(silenced: pd.DataFrame, overlaps: pd.DataFrame) -> list[str]:
     """In one sentence: whose neurons are the published ones, and what is silencing them worth?"""
-    own = overlaps[(overlaps["kind"] == OWN) & overlaps["pair"].str.endswith("the base's")]
+    own = _with_base(overlaps)
     rows = silenced[silenced["p"].notna() & (silenced["set"] == OWN)]
     rows = rows[_own_pairs(rows)]
     if own.empty or rows.empty:
