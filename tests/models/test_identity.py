@@ -131,7 +131,7 @@ def test_each_key_of_a_configuration_that_moves_a_score_names_another_state(tmp_
     file = tmp_path / "config.json"
     written = json.loads(file.read_text())
     before = load_model(str(tmp_path), device="cpu")
-    kept, named = scores(before), name(before)
+    kept, module, named = scores(before), backbones.fingerprint(before.backbone), name(before)
     moved = set()
     for key, value in before.backbone.config.to_dict().items():
         for other in others(key, value):
@@ -145,7 +145,8 @@ def test_each_key_of_a_configuration_that_moves_a_score_names_another_state(tmp_
                 continue
             if not np.array_equal(found, kept):
                 moved.add(key)
-                assert name(after) != named, f"{key}: {other}"
+                told = backbones.fingerprint(after.backbone) != module  # a part, and the quick one
+                assert told or name(after) != named, f"{key}: {other}"
     assert moved >= MOVES[kind]
 
 
