@@ -6,7 +6,6 @@ the checkout and the cache.
 """
 
 import shlex
-import sys
 
 from lib.book import forks, steps
 
@@ -18,8 +17,7 @@ def command(words):
 
 
 # Snakemake logs on the other stream: what steps tell reaches the console as it comes.
-STEP = command([sys.executable, "-m", "lib.book.steps"])
-FORK = command(forks.command("lib.book.steps"))
+STEP = command(forks.command("lib.book.steps"))
 
 if workflow.is_main_process:
     steps.prepare()
@@ -43,7 +41,7 @@ rule part:
         steps.RECEIPTS + "/part/{place}.json",
     threads: 2
     shell:
-        FORK + " part/{wildcards.place} 2>&1"
+        STEP + " part/{wildcards.place} 2>&1"
 
 
 rule extract:
@@ -53,7 +51,7 @@ rule extract:
         steps.RECEIPTS + "/extract/{place}.json",
     threads: 2
     shell:
-        FORK + " extract/{wildcards.place} 2>&1"
+        STEP + " extract/{wildcards.place} 2>&1"
 
 
 rule effects:
@@ -63,7 +61,7 @@ rule effects:
         steps.RECEIPTS + "/effects/{place}.json",
     threads: 2
     shell:
-        FORK + " effects/{wildcards.place} 2>&1"
+        STEP + " effects/{wildcards.place} 2>&1"
 
 
 rule page:
@@ -72,7 +70,7 @@ rule page:
     output:
         steps.RECEIPTS + "/page/{place}.json",
     shell:
-        "OMP_NUM_THREADS=1 " + FORK + " page/{wildcards.place} 2>&1"
+        "OMP_NUM_THREADS=1 " + STEP + " page/{wildcards.place} 2>&1"
 
 
 rule site:

@@ -8,14 +8,13 @@ import re
 import secrets
 import shutil
 import subprocess
-import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
 from lib import paths
 from lib.atomic import exchange, replacing
-from lib.book import applies, toc
+from lib.book import applies, forks, toc
 from lib.book import plan as plans
 from lib.errors import PageError
 from lib.visible import visible
@@ -121,7 +120,7 @@ def _sphinx(work: Path, plan: plans.Plan) -> None:
     contents = work / "toc.yml"  # of all that is planned here; the committed one has less
     contents.write_text(toc.render(plan), encoding="utf-8")
     command = [
-        str(Path(sys.executable).with_name("jupyter-book")),
+        *forks.command("lib.book.rendering"),
         *("build", str(paths.ROOT), "--path-output", str(work), "--toc", str(contents)),
         *("-W", "-n", "--keep-going", "--all", "--quiet"),
     ]

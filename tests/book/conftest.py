@@ -20,6 +20,15 @@ from lib.book import forks
 from lib.book import site as sites
 from lib.charts import theme
 
+# What a build runs, besides its pages, and what Sphinx imports for a book as this one.
+COMMANDS = ("lib.book.build", "lib.book.rendering", "snakemake.cli", "jupyter_book.sphinx")
+COMMANDS += ("sphinx.builders.epub3", "sphinx.builders.linkcheck", "sphinx.builders.texinfo")
+COMMANDS += ("sphinx.builders.latex.transforms", "sphinx.domains.c", "sphinx.domains.cpp")
+COMMANDS += ("sphinx.domains.python", "sphinx.domains.rst", "sphinx.ext.mathjax")
+COMMANDS += ("myst_nb.sphinx_ext", "myst_nb.core.lexers", "latex2mathml.converter")
+COMMANDS += ("sphinx_book_theme", "sphinx_design.extension", "sphinx_external_toc.events")
+COMMANDS += ("sphinx_jupyterbook_latex.events", "sphinx_togglebutton")
+COMMANDS += ("sphinxcontrib.bibtex.style.referencing.author_year",)
 HERE = ("file:", "data:", "blob:", "about:")
 SCREEN = {"width": 1280, "height": 900}
 
@@ -127,13 +136,13 @@ def forked():
     """
     before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests ignores
-    with forks.kept(0, (), forks.LEAST_LOADING) as environment:
+    with forks.kept(0, COMMANDS, forks.LEAST_LOADING) as environment:
         signal.signal(signal.SIGINT, before)
         yield environment
 
 
 @pytest.fixture(scope="session")
-def small_book(tmp_path_factory):
+def small_book(tmp_path_factory, forked):
     """Makes a book with this checkout's settings: ``small_book(index, pages)`` is its site.
 
     ``index`` is the Markdown of the first page, ``pages`` maps a place under
@@ -156,14 +165,14 @@ def small_book(tmp_path_factory):
         (root / "_toc.yml").write_text(yaml.safe_dump(toc))
         done = subprocess.run(
             [
-                str(Path(sys.executable).with_name("jupyter-book")),
+                *forks.command("lib.book.rendering", forked),
                 *("build", str(root), "--path-output", str(root)),
                 *("-W", "-n", "--keep-going", "--all", "--quiet"),
             ],
             capture_output=True,
             text=True,
             cwd=root,
-            env=os.environ | {"PYTHONPATH": str(paths.ROOT)},
+            env=os.environ | forked | {"PYTHONPATH": str(paths.ROOT)},
         )
         assert done.returncode == 0, done.stdout + done.stderr
         html = root / "_build" / "html"

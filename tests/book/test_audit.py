@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from unittest import mock
 
 import nbformat
@@ -312,7 +311,7 @@ def small_checkout(tmp_path_factory, forked):
 
     def run(*words, module="lib"):
         return subprocess.run(
-            [sys.executable, forks.__file__, "ask", forked[forks.VARIABLE], module, *words],
+            [*forks.command(module, forked), *words],
             cwd=root,
             capture_output=True,
             text=True,

@@ -303,13 +303,13 @@ def test_a_damaged_receipt_is_none(pretended, text):
 
 def test_a_site_without_an_index_is_not_swapped_in(checkout, monkeypatch, tmp_path):
     """jupyter-book 2 prints an error, exits with 0 and writes nothing."""
-    stub = tmp_path / "bin" / "jupyter-book"
+    stub = tmp_path / "bin" / "python"
     stub.parent.mkdir()
-    stub.write_text("#!/bin/sh\nexit 0\n")
+    stub.write_text("#!/bin/sh\nexit 0\n")  # whatever Python is to run
     stub.chmod(0o755)
     paths.SITE.mkdir(parents=True)
     (paths.SITE / "index.html").write_text("the last good one")
-    monkeypatch.setattr(sys, "executable", str(stub.with_name("python")))
+    monkeypatch.setattr(sys, "executable", str(stub))
     monkeypatch.setattr(site, "VEGA", tmp_path / "vega.js")
     with pytest.raises(PageError, match="an index.html; found none.*version 1"):
         site.render()

@@ -355,7 +355,7 @@ def test_every_committed_run_has_its_command():
 
 
 PYTHON = """#!/bin/sh
-test "$1" = -m && shift && exec {python} -E -S -P {forks} ask {place} "$@"
+test "$1" = -m && shift && exec {ask} "$@"
 exec {python} "$@"
 """
 
@@ -377,8 +377,8 @@ def checkout(tmp_path, forked):
     (tmp_path / "book" / "runs").symlink_to(paths.RUNS, target_is_directory=True)
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    given = {"python": sys.executable, "forks": forks.__file__, "place": forked[forks.VARIABLE]}
-    python.write_text(PYTHON.format(**{key: shlex.quote(told) for key, told in given.items()}))
+    ask = shlex.join(forks.command("", forked)[:-1])
+    python.write_text(PYTHON.format(python=shlex.quote(sys.executable), ask=ask))
     python.chmod(0o755)
     return tmp_path
 

@@ -22,6 +22,7 @@ import yaml
 
 from lib import atomic, paths
 from lib.book import forks, pages, plan, site, steps
+from lib.book.forks import keep
 from lib.errors import PageError, ParameterError
 from lib.extraction import sealed
 
@@ -52,7 +53,7 @@ class Small:
         document = {"pages": [{"notebook": name} for name in notebooks], **more}
         (self.root / "audit.yml").write_text(yaml.safe_dump(document, sort_keys=False))
 
-    def start(self, command="build", *, ignored=(), most=0, **environment):
+    def start(self, command="build", *, forked=False, ignored=(), most=0, **environment):
         def before():
             for number in ignored:
                 signal.signal(number, signal.SIG_IGN)
@@ -60,7 +61,7 @@ class Small:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
         return subprocess.Popen(
-            [sys.executable, "-m", "lib", command],
+            [*forks.command("lib", environment if forked else {}), command],
             cwd=self.root,
             env=os.environ | {"PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1"} | environment,
             stdout=subprocess.PIPE,
@@ -70,7 +71,7 @@ class Small:
         )
 
     def build(self, command="build", **options):
-        process = self.start(command, **options)
+        process = self.start(command, forked=True, **options)
         out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
@@ -340,8 +341,9 @@ def kernels():
         while not os.path.exists(environment[forks.VARIABLE]):
             assert time.monotonic() < limit
             time.sleep(0.05)
-        ask = [sys.executable, forks.__file__, "ask", environment[forks.VARIABLE], "this"]
-        subprocess.run(ask, stdout=subprocess.DEVNULL, timeout=60, check=True)
+        subprocess.run(
+            forks.command("this", environment), stdout=subprocess.DEVNULL, timeout=60, check=True
+        )
         yield environment
 
 
@@ -387,8 +389,9 @@ def test_who_asks_waits_for_what_is_imported_unless_it_is_told_to_end(tmp_path, 
         while not os.path.exists(place):
             assert time.monotonic() < limit
             time.sleep(0.01)
-        command = [sys.executable, forks.__file__, "ask", place, "tells"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            forks.command("tells", environment), stdout=subprocess.PIPE, text=True
+        )
 
     with forks.kept(forks.LEAST, ["slow"]) as environment:
         assert asks(environment).communicate(timeout=60)[0] == "True\n"
@@ -427,15 +430,15 @@ def test_a_fork_is_told_to_end_as_any_program_and_gives_its_status(kernels, tmp_
 def kept(tmp_path):
     """A process to fork from, kept by a checkout of its own: its root, and what runs there."""
     small = checkout(tmp_path / "book")
-    time.sleep(forks.RECENT / 1e9)  # what is newer isn't imported
-    program = [sys.executable, str(small.root / "lib" / "book" / "forks.py")]
+    time.sleep(keep.RECENT / 1e9)  # what is newer isn't imported
+    keeps, asks = (str(small.root / "lib/book/forks" / name) for name in ("keep.py", "ask.py"))
     process = subprocess.Popen(
-        [*program, "keep", str(tmp_path / "forks")], stdin=subprocess.PIPE, cwd=small.root
+        [sys.executable, keeps, str(tmp_path / "forks")], stdin=subprocess.PIPE, cwd=small.root
     )
 
     def run(code, **options):
         (small.root / "runs.py").write_text(code)
-        command = [*program, "ask", str(tmp_path / "forks"), "runs"]
+        command = [sys.executable, asks, str(tmp_path / "forks"), "runs"]
         return subprocess.run(
             command, cwd=small.root, capture_output=True, text=True, timeout=60, **options
         )

@@ -1,16 +1,11 @@
-"""Steps of a build, and kernels, as forks of one process that has imported what they need.
-
-A build of many pages, or models, keeps such a process beside it (``kept``). What is to be run is
-then started as a small one (``ask``), which asks for a fork and lives as long as that does: its
-exit status is the fork's, a signal to end is passed on, and when it ends the fork is killed. Where
-nobody answers, or whoever would ends while it imports, it becomes that program as ever.
+"""The process that is forked: imports packages, and is then whatever program is asked for.
 
 It has this library imported, too, as it was when the build began: a fork forgets it where a file
 of it is another by then, or where it runs elsewhere, so that pages see what a build finds changed.
 What is imported is left out of what each fork collects as garbage, and isn't taken down object by
 object when one ends, which would take longer than many a page.
-This file is run by its path, on the standard library alone, as ``forks.py keep PLACE MODULE…`` and
-``forks.py ask PLACE MODULE ARGUMENT…``; ``PLACE`` is that of a socket.
+Run as ``keep.py PLACE MODULE…``: listens at a socket there, with those modules imported as well,
+until its input is closed.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ import atexit
 import gc
 import importlib
 import io
-import json
+import marshal
 import os
 import runpy
 import select
@@ -28,11 +23,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+import weakref
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TextIO
 
-VARIABLE = "REWARD_AUDIT_FORKS"  # holds the place, for the steps of a build
 KERNEL = "ipykernel_launcher"
 PACKAGES = ("papermill", "jupyter_client.asynchronous", "yaml", "filelock")  # of a step
 PACKAGES += ("ipykernel.kernelapp", "IPython.core.interactiveshell", "pandas", "pyarrow.parquet")
@@ -41,60 +37,12 @@ PACKAGES += ("scipy.stats", "xarray", "altair", "safetensors.numpy", "pygments.l
 PACKAGES += ("myst_nb.ext.glue", "pyarrow.pandas_compat", "pydantic.type_adapter", "sqlite3")
 LIBRARY = ("lib.report", "lib.charts", "lib.stats", "lib.book.kernels", "lib.book.site")
 LIBRARY += ("huggingface_hub.file_download",)  # which heeds what this library sets
-LOADING = ("lib.mechanisms.tokens", "transformers.models.llama.modeling_llama")  # of a model
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CHECKOUT = str(Path(__file__).absolute().parents[3])
 RECENT = 2_000_000_000  # nanoseconds: a file as new may change again within one tick
+FORGOTTEN: list[Any] = []  # modules
 BUFFERED = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
-LEAST = 3  # pages for which it is worth its start
-LEAST_LOADING = 2  # steps that load a model, the same
-READY = b"."  # said to who asks
-LENGTH = 8  # bytes that tell how long a request is
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextmanager
-def kept(pages: int, modules: Collection[str] = (), loading: int = 0) -> Iterator[dict[str, str]]:
-    """Keep a process to fork steps from; gives what they need in their environment.
-
-    ``modules`` are those of the library that the pages name, ``loading`` is how many steps load a
-    model. It ends with the block, and with the process that it was kept by however that ends.
-    Where the environment says of such a process already, it is left to whoever keeps it.
-    """
-    import subprocess
-    import tempfile
-
-    few = pages < LEAST and loading < LEAST_LOADING
-    if few or {VARIABLE, "SNAKEMAKE_PROFILE"} & set(os.environ):  # that may send steps elsewhere
-        yield {}
-        return
-    modules = (*modules, *(LOADING if loading >= LEAST_LOADING else ()))
-    with tempfile.TemporaryDirectory() as folder:
-        place = os.path.join(folder, "forks")
-        process = subprocess.Popen(
-            [sys.executable, __file__, "keep", place, *modules],
-            stdin=subprocess.PIPE,  # closed when this process ends
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},  # as pages have; threads can't be forked
-            start_new_session=True,
-        )
-        try:
-            yield {VARIABLE: place}
-        finally:
-            process.stdin.close()
-            process.kill()
-            process.wait()
-
-
-def command(module: str) -> list[str]:
-    """What runs a module as a program, by a fork where one can be had; its arguments follow."""
-    place = os.environ.get(VARIABLE)
-    if not place:
-        return [sys.executable, "-m", module]
-    return [sys.executable, "-E", "-S", "-P", __file__, "ask", place, module]
-
-
-# ---- The process that is forked ----
+READY = b"."  # said to who asks, as ``ask.py`` has it
+LENGTH = 8  # bytes that tell how long a request is, as there
 
 
 def keep(place: str, modules: Collection[str]) -> dict[str, Any] | None:
@@ -126,6 +74,8 @@ def _prepared(modules: Collection[str]) -> dict[str, Any]:
         nbformat = sys.modules["nbformat"]
         nbformat.validate(nbformat.v4.new_notebook())
     library = _imported((*LIBRARY, *modules))
+    for left in list(weakref.finalize._registry):  # of what is imported, which no fork takes down
+        left.atexit = False
     gc.collect()
     gc.freeze()
     return library
@@ -160,9 +110,9 @@ def _files() -> dict[str, tuple[int, ...]]:
 
 
 def _forget() -> None:
-    """Take the library out of what is imported."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "lib"]:
-        del sys.modules[name]
+    """Take the library out of what is imported, but not down."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "lib"]
+    FORGOTTEN.extend(map(sys.modules.pop, names))
 
 
 def _watched(connection: socket.socket) -> dict[str, Any]:
@@ -173,7 +123,7 @@ def _watched(connection: socket.socket) -> dict[str, Any]:
     length, content = int.from_bytes(head, "big"), b""
     while len(content) < length and (more := connection.recv(length - len(content))):
         content += more
-    request = json.loads(content)
+    request = marshal.loads(content)
     program = os.fork()
     if not program:
         os.setsid()
@@ -212,7 +162,7 @@ def _stream(number: int, mode: str, **options) -> TextIO:
 
 def _become(request: dict[str, Any]) -> None:
     """Be the program that was asked for, with the streams and surroundings of who asked."""
-    frozen = gc.get_freeze_count()
+    kept: list[Any] = []  # frozen, too, where the program freezes what there is
     for number, stream in enumerate(request["streams"]):
         os.dup2(stream, number)
         os.close(stream)
@@ -243,16 +193,18 @@ def _become(request: dict[str, Any]) -> None:
         status = end.code
         if not isinstance(status, int | None):
             raise
-    _end(status or 0, frozen)
+    _end(status or 0, kept)
 
 
-def _end(status: int, frozen: int) -> None:
+def _end(status: int, kept: list[Any]) -> None:
     """End as Python does, but for the objects that are left: the system frees them at once."""
     threading._shutdown()
     atexit._run_exitfuncs()
-    if gc.get_freeze_count() > frozen:  # the program did, too
+    found = gc.get_objects()  # without frozen ones, to count which takes long
+    if not any(each is kept for each in found):
         gc.unfreeze()
-    for left in gc.get_objects():  # files that nobody closed, with what waits to be written
+        found = gc.get_objects()
+    for left in found:  # files that nobody closed, with what waits to be written
         if type(left) in BUFFERED:
             with suppress(OSError, ValueError):
                 left.flush()
@@ -263,65 +215,6 @@ def _given_path() -> list[str]:
     return [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
 
 
-# ---- The process that asks ----
-
-
-def ask(place: str, program: list[str]) -> int:
-    """Ask for a program, wait for its end and give its status; die of what it died of."""
-    parent = os.getppid()
-    if program[0] == KERNEL:  # which messages interrupt
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    elif signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to pass it on to
-    request = {"folder": os.getcwd(), "environment": dict(os.environ), "program": program}
-    content = json.dumps(request).encode()
-    with socket.socket(socket.AF_UNIX) as connection:
-        try:
-            connection.connect(place)
-            while not select.select([connection], [], [], 1.0)[0]:
-                if os.getppid() != parent:
-                    return 1
-            answered = connection.recv(1) == READY
-            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until they can be passed on
-            if answered:
-                socket.send_fds(connection, [len(content).to_bytes(LENGTH, "big")], [0, 1, 2])
-                connection.sendall(content)
-        except OSError:
-            answered = False
-        if not answered:
-            if program[0] == KERNEL:
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-            os.execv(sys.executable, [sys.executable, "-m", *program])
-        if program[0] != KERNEL:
-            _pass_on(connection)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-        while not select.select([connection], [], [], 1.0)[0]:
-            if os.getppid() != parent:
-                return 1
-        told = connection.recv(LENGTH)
-    status = int(told or -signal.SIGKILL)
-    if status < 0:
-        with suppress(OSError):  # nothing else can be done about SIGKILL
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    return status
-
-
-def _pass_on(connection: socket.socket) -> None:
-    """Send the signals to end that come here to who watches."""
-
-    def send(number: int, frame) -> None:
-        with suppress(OSError):
-            connection.send(bytes([number]))
-
-    for number in ENDING:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's stay ignored
-            signal.signal(number, send)
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "ask":
-        sys.exit(ask(sys.argv[2], sys.argv[3:]))
-    if wanted := keep(sys.argv[2], sys.argv[3:]):
+    if wanted := keep(sys.argv[1], sys.argv[2:]):
         _become(wanted)
