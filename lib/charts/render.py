@@ -207,17 +207,43 @@ def inline(frame: pd.DataFrame) -> alt.InlineData:
     return alt.InlineData(values=text.getvalue(), format={"type": "csv", "parse": parse})
 
 
+class _Layers(alt.LayerChart):
+    """Layers as they are given.
+
+    Altair's own class copies each of them three times, and again whenever it is copied itself, to
+    gather the layers' data, parameters and sizes.
+    """
+
+    def __init__(self, **given: Any):
+        super(alt.LayerChart, self).__init__(**given)
+
+
+def layer(*layers: alt.Chart, **given: Any) -> alt.LayerChart:
+    """What ``altair.layer`` makes: layers in one panel, whose data are the whole's where all have
+    the same.
+    """
+    own = ("params", "width", "height", "view")
+    if any(each._get(name) is not alt.Undefined for each in layers for name in own):
+        return alt.layer(*layers, **given)
+    data = layers[0].data
+    if "data" not in given and all(each.data is data for each in layers):
+        given["data"] = data
+    layers = [each.copy(deep=False) for each in layers]
+    for each in layers:
+        if each.data is given.get("data"):
+            each.data = alt.Undefined
+    return _Layers(layer=layers, **given)
+
+
 def layered(
     layers: Sequence[alt.Chart], data: alt.InlineData, only: str = "", **texts: str
 ) -> alt.LayerChart:
     """Layers that share one table: of its records those that pass ``only``, with ``texts``, which
     are expressions, beside their fields.
-
-    All is given at once, since a layered chart copies its layers for each part that is added.
     """
     kept = [alt.FilterTransform(only)] if only else []
     told = [alt.CalculateTransform(**{"as": name, "calculate": e}) for name, e in texts.items()]
-    return alt.layer(*layers, data=data, transform=[*kept, *told])
+    return layer(*layers, data=data, transform=[*kept, *told])
 
 
 def frame(
@@ -237,12 +263,12 @@ def frame(
         differs["params"] = [*own, *(each.param for each in given)]
     else:
         drawing = drawing.add_params(*given)
-    return drawing.properties(
-        width="container",
-        height=height,
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        **differs,
-    )
+    drawing = drawing.copy(deep=False)
+    autosize = alt.AutoSizeParams(type="fit-x", contains="padding")
+    differs |= {"width": "container", "height": height, "autosize": autosize}
+    for name, value in differs.items():  # by ``properties`` each would be judged by itself
+        setattr(drawing, name, value)
+    return drawing
 
 
 def written(field: str, form: str, before: str = "") -> str:

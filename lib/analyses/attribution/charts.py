@@ -9,7 +9,7 @@ import pandas as pd
 
 from lib.analyses.attribution.stats import TOWARD_BETTER, TOWARD_WORSE
 from lib.charts import theme
-from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layer, menu, nothing, plain, require, tips
 from lib.effects import CONSTANT
 
 COLUMNS = ("head", "component", "mean", "low", "high", "same", "p_adjusted", "verdict")
@@ -45,7 +45,7 @@ def parts(table: pd.DataFrame) -> Chart:
     )
     return Chart(
         frame(
-            alt.layer(*_layers(drawn)),
+            layer(*_layers(drawn)),
             menu("head", "Head", [plain(head) for head in heads]),
             height=HEIGHT,
         ),

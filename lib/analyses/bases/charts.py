@@ -7,7 +7,7 @@ import pandas as pd
 
 from lib.analyses.bases.few import ALONE, AUDITED, BASES, COLUMNS, METHODS, ONE, PRINCIPAL
 from lib.charts.lines import Look, lines
-from lib.charts.render import Chart, frame, menu, nothing, plain, require
+from lib.charts.render import Chart, frame, layer, menu, nothing, plain, require
 
 LOOKS = dict(
     zip(
@@ -40,7 +40,7 @@ def few_shot(table: pd.DataFrame) -> Chart:
     drawn["whose"] = drawn["whose"].map(groups.index)  # as the menu has them
     return Chart(
         frame(
-            alt.layer(*_layers(drawn)),
+            layer(*_layers(drawn)),
             menu("whose", "Whose", [plain(group) for group in groups]),
             height=HEIGHT,
         ),

@@ -8,7 +8,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layer, menu, nothing, plain, require, tips
 from lib.charts.rows import toned
 
 TONES = {"found": "better", "for": "better", "together": "better"}
@@ -138,7 +138,7 @@ def depth(table: pd.DataFrame) -> Chart:
         .encode(y=y, fill=alt.FillValue(theme.ink("background")), tooltip=tips(told))
         .properties(name="points"),
     ]
-    chart = frame(alt.layer(*layers), menu("choice", "Concept", concepts), height=HEIGHT)
+    chart = frame(layer(*layers), menu("choice", "Concept", concepts), height=HEIGHT)
     return Chart(
         chart,
         alternative=_depth_in_words(table),
@@ -208,7 +208,7 @@ def dose(table: pd.DataFrame) -> Chart:
             limit=alt.ExprRef("narrow ? 100 : 140"),
         ).encode(x=x, y=alt.Y("at:Q", axis=axis), text=alt.Text("head:N")),
     ]
-    chart = frame(alt.layer(*layers), menu("choice", "Concept", concepts), height=HEIGHT)
+    chart = frame(layer(*layers), menu("choice", "Concept", concepts), height=HEIGHT)
     return Chart(
         chart,
         alternative=_doses_in_words(drawn, concepts),

@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lib.charts import theme
-from lib.charts.render import Chart, frame, inline, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layer, plain, require, tips
 from lib.charts.rows import END, LEFT, STEP, band, between, gutter, limit, touch, write
 
 SIDES = {"better": "preferred", "worse": "other"}
@@ -70,7 +70,7 @@ def lengths(table: pd.DataFrame) -> Chart:
         ),
     ]
     return Chart(
-        frame(alt.layer(*layers), height=220),
+        frame(layer(*layers), height=220),
         alternative=_lengths_in_words(table),
         data=table,
         name="lengths",
@@ -144,7 +144,7 @@ def dropped(table: pd.DataFrame) -> Chart:
     ]
     sentences = "; ".join(f"{row.label} {row.items:,}" for row in drawn.itertuples())
     return Chart(
-        frame(alt.layer(*layers), height=STEP * len(drawn), narrow=NARROW_STEP * len(drawn)),
+        frame(layer(*layers), height=STEP * len(drawn), narrow=NARROW_STEP * len(drawn)),
         alternative=f"Items by step: {sentences}.",
         data=table,
         name="counts",

@@ -11,7 +11,18 @@ import pandas as pd
 from lib.analyses.disentanglement.stats import CLUSTER_COLUMNS, FACTOR_COLUMNS, KINDS, PAIR_COLUMNS
 from lib.charts import theme
 from lib.charts.kinds import KIND_NAMES, kinds_menu
-from lib.charts.render import Chart, frame, inline, nothing, plain, require, spanned, tips, written
+from lib.charts.render import (
+    Chart,
+    frame,
+    inline,
+    layer,
+    nothing,
+    plain,
+    require,
+    spanned,
+    tips,
+    written,
+)
 
 STEP, NARROW_STEP = 26, 20  # px of a row of the matrix
 SHOWN = 12  # pairs in the alternative text
@@ -44,7 +55,7 @@ def heatmap(pairs: pd.DataFrame, clusters: pd.DataFrame) -> Chart:
     titles = pd.DataFrame({"y": range(len(heads)), "name": [plain(head) for head in heads]})
     titles["title"] = [f"{k + 1} {name}" for k, name in enumerate(titles["name"])]
     chart = frame(
-        alt.layer(*_cells(cells, titles)),
+        layer(*_cells(cells, titles)),
         kinds_menu(KINDS),
         height=STEP * len(heads),
         narrow=NARROW_STEP * len(heads),
@@ -215,7 +226,7 @@ def scree(table: pd.DataFrame) -> Chart:
         )
         .properties(name="points"),
     ]
-    chart = frame(alt.layer(*layers), kinds_menu(kinds), height=240)
+    chart = frame(layer(*layers), kinds_menu(kinds), height=240)
     sentences = []
     for kind in kinds:
         rows = table[table["kind"] == kind]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.kinds import KIND_NAMES, kinds_menu
-from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layer, menu, nothing, plain, require, tips
 from lib.charts.rows import END, LEFT, band, between, write
 
 GAUGE_COLUMNS = ("kind", "gauge", "rms_r", "rms_heads", "rms_backbone", "reading", "note")
@@ -48,7 +48,7 @@ def gauges(table: pd.DataFrame) -> Chart:
         rms=long["rms"].round(4),
     )
     chart = frame(
-        alt.layer(*_gauge_rows(long, order)),
+        layer(*_gauge_rows(long, order)),
         kinds_menu(kinds),
         height=STEP * len(order),
         narrow=NARROW_STEP * len(order),
@@ -208,7 +208,7 @@ def spectrum(table: pd.DataFrame) -> Chart:
         .properties(name="points"),
     ]
     labels = [f"{KIND_NAMES[kind]}, {gauge}" for kind, gauge in choices]
-    chart = frame(alt.layer(*layers), menu("choice", "States", labels), height=260)
+    chart = frame(layer(*layers), menu("choice", "States", labels), height=260)
     return Chart(
         chart,
         alternative=_spectrum_in_words(drawn, labels[0]),

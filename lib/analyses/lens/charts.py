@@ -9,7 +9,7 @@ import pandas as pd
 
 from lib.analyses.lens.stats import ALIKE
 from lib.charts import theme
-from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layer, menu, nothing, plain, require, tips
 
 COLUMNS = ("head", "depth", "share", "low", "high", "share_raw", "raw_low", "raw_high")
 COLUMNS += ("agree", "agree_low", "agree_high", "agree_raw", "rho", "opposed", "note")
@@ -72,7 +72,7 @@ def _lines(table, columns, *, marks, title, name, what, caption) -> Chart:
     drawn = pd.concat(parts, ignore_index=True).round(4)
     return Chart(
         frame(
-            alt.layer(*_layers(drawn, marks, title)),
+            layer(*_layers(drawn, marks, title)),
             menu("head", "Head", [plain(head) for head in heads]),
             height=HEIGHT,
         ),

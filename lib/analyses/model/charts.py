@@ -7,7 +7,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, frame, inline, nothing, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layer, nothing, plain, require, tips
 from lib.errors import DataError
 
 CELL, NARROW_CELL = 30, 24  # px
@@ -73,7 +73,7 @@ def cosines(table: pd.DataFrame) -> Chart:
             .encode(text=alt.Text("short:N"))
             .properties(name="numbers")  # the site draws no halo around these
         )
-    chart = frame(alt.layer(*layers), height=CELL * size, narrow=NARROW_CELL * size)
+    chart = frame(layer(*layers), height=CELL * size, narrow=NARROW_CELL * size)
     return Chart(
         chart,
         alternative=_in_words(drawn),

@@ -14,7 +14,7 @@ import pandas as pd
 from lib.analyses.one_head.stats import CANCELLED, CONFIRMED, OPPOSES, OTHERS
 from lib.charts import theme
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, frame, inline, nothing, plain, require, tips, written
+from lib.charts.render import Chart, frame, inline, layer, nothing, plain, require, tips, written
 from lib.charts.rows import (
     END,
     LEFT,
@@ -171,7 +171,7 @@ def steadiness(each: pd.DataFrame, table: pd.DataFrame, head: str) -> Chart:
         for row in rows.itertuples()
     )
     return Chart(
-        frame(alt.layer(*layers), height=STEP * len(order), narrow=NARROW_STEP * len(order)),
+        frame(layer(*layers), height=STEP * len(order), narrow=NARROW_STEP * len(order)),
         alternative=f"What each component adds in every prompt, of {plain(head)}: {told}.",
         data=each,
         name="steadiness",

@@ -15,7 +15,7 @@ from lib.analyses.patching.agreement import CORRECTED
 from lib.analyses.patching.stats import CANCELLED, CONFIRMED, NOT_NUMBERS, OPPOSES
 from lib.charts import theme
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, frame, inline, menu, nothing, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layer, menu, nothing, plain, require, tips
 
 DEPTH_COLUMNS = (
     "head",
@@ -146,7 +146,7 @@ def depth(table: pd.DataFrame) -> Chart:
         )
         .properties(name="points"),
     ]
-    chart = frame(alt.layer(*layers), menu("head", "Head", heads), height=HEIGHT)
+    chart = frame(layer(*layers), menu("head", "Head", heads), height=HEIGHT)
     return Chart(
         chart,
         alternative=_depth_in_words(table, heads),

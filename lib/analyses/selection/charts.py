@@ -18,7 +18,7 @@ from lib.analyses.selection.stats import (
 )
 from lib.charts.intervals import intervals
 from lib.charts.lines import Look, lines
-from lib.charts.render import Chart, frame, menu, nothing, plain, require
+from lib.charts.render import Chart, frame, layer, menu, nothing, plain, require
 from lib.charts.rows import toned
 from lib.stats.winrates import ALL
 
@@ -88,7 +88,7 @@ def curve(table: pd.DataFrame) -> Chart:
     drawn = drawn[["rule", "form", "n", "gold", "low", "high", "length"]].round(4)
     return Chart(
         frame(
-            alt.layer(*_layers(drawn, int(own["n"].max()))),
+            layer(*_layers(drawn, int(own["n"].max()))),
             menu("rule", "Rule", [plain(rule) for rule in rules]),
             height=HEIGHT,
         ),

@@ -7,7 +7,7 @@ import pandas as pd
 
 from lib.charts import theme
 from lib.charts.intervals import intervals
-from lib.charts.render import Chart, frame, inline, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layer, plain, require, tips
 from lib.charts.rows import toned
 
 TONES = {"not read out": "worse", "read out": "better"}
@@ -58,7 +58,7 @@ def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> Chart:
             ),
         ),
     ]
-    chart = frame(alt.layer(*layers), height=280)
+    chart = frame(layer(*layers), height=280)
     return Chart(
         chart,
         alternative=_published_in_words(drawn, both),

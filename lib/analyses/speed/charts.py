@@ -7,7 +7,7 @@ import pandas as pd
 
 from lib.analyses.speed.stats import WAYS
 from lib.charts import theme
-from lib.charts.render import Chart, frame, inline, nothing, plain, require, tips
+from lib.charts.render import Chart, frame, inline, layer, nothing, plain, require, tips
 from lib.charts.rows import (
     LEFT,
     LINE,
@@ -102,7 +102,7 @@ def _layers(drawn: pd.DataFrame) -> alt.TopLevelMixin:
         touch(bars, tips(shown)),
     ]
     heights = {"height": STEP * len(order), "narrow": NARROW_STEP * len(order)}
-    return frame(alt.layer(*layers, data=inline(drawn)), **heights)
+    return frame(layer(*layers, data=inline(drawn)), **heights)
 
 
 def _in_words(table: pd.DataFrame) -> str:
