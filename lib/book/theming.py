@@ -19,6 +19,8 @@ import posixpath
 import re
 from typing import Any
 
+from lib.book import sidebar
+
 EXECUTED = re.compile(r"book/results/(?:[^?#]*/)?([^/?#]+\.ipynb)")
 FROM_THE_ROOT = re.compile(r'<a href="[^"]*" data-page="([^"]*)"')
 A_TABLE, A_FILE = '<p class="table-data">', 'class="data-link" download="'
@@ -65,10 +67,8 @@ def _mend_page(app: Any, pagename: str, templatename: str, context: dict, doctre
             context[name] = html.escape(context[name])
     if "body" in context:
         context["body"] = told_apart(placed(context["body"], pagename), pagename)
-    if made := context.get("generate_toctree_html"):
-        context["generate_toctree_html"] = lambda *given, **options: named(
-            f"{made(*given, **options)}"
-        )
+    if "generate_toctree_html" in context:
+        context["generate_toctree_html"] = sidebar.once(app, pagename, context, named)
     for button in context.get("header_buttons", ()):
         for link in (button, *button.get("buttons", ())):
             if link.get("label") == "source-edit-button":
