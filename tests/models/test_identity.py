@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import shutil
 import warnings
 from datetime import datetime
 
@@ -362,14 +361,82 @@ def test_a_quantised_file_is_parsed_once_and_by_whom_it_was_before(monkeypatch):
     assert (gguf.GGUFReader, gguf.get_tensor_name_map) == before
 
 
-@pytest.mark.slow
-def test_the_embedded_weights_with_two_flipped_signs_are_made_again(tmp_path, monkeypatch):
-    before = backbones.fingerprint(backbones.load_embedded()[0])
-    whole = backbones.dequantised()
-    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path))
-    shutil.copytree(whole, tmp_path / "backbones" / whole.name)
-    assert backbones.dequantised() == tmp_path / "backbones" / whole.name
+def permuted(weight: np.ndarray, heads: int) -> np.ndarray:
+    """Rows of a query's or key's weights in the order that llama.cpp has them in."""
+    rows, columns = weight.shape
+    return weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, -1)
+
+
+def model_of(tokenizer) -> dict:
+    return json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+
+
+@pytest.fixture
+def quantised(tmp_path, monkeypatch):
+    """A file as the embedded one, of two narrow layers; gives what each tensor dequantises to."""
+    import gguf
+    from gguf import GGMLQuantizationType as Kinds
+
+    module = tiny.backbone(rms_norm_eps=1e-6)
+    head = tiny.tokenizer()
+    document = model_of(head)
+    tokens = sorted(document["vocab"], key=document["vocab"].get)
+    special = set(head.get_added_vocab())
+    path = tmp_path / files.GGUF
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name("tiny")
+    writer.add_block_count(2)
+    writer.add_context_length(512)
+    writer.add_embedding_length(tiny.D)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_vocab_size(400)
+    writer.add_rope_dimension_count(8)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token in special else 1 for token in tokens])
+    writer.add_token_merges([" ".join(pair) for pair in document["merges"]])
+    for name in ("bos", "eos", "pad"):
+        getattr(writer, f"add_{name}_token_id")(getattr(head, f"{name}_token_id"))
+    writer.add_unk_token_id(0)
+    writer.add_chat_template(tiny.CHATML)
+    known = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 2)
+    kept = {}
+    for name, tensor in module.state_dict().items():
+        values, other = tensor.numpy(), known.get_name(f"model.{name}", (".weight",))
+        if "norm" in name:
+            writer.add_tensor(other, values)
+            kept[name] = values
+            continue
+        kind = Kinds.Q8_0 if "embed" in name else Kinds.Q4_1
+        heads = {"q_proj": 4, "k_proj": 2}.get(name.split(".")[-2])
+        written = permuted(values, heads) if heads else values
+        writer.add_tensor(other, gguf.quantize(written, kind), raw_dtype=kind)
+        kept[name] = gguf.dequantize(gguf.quantize(values, kind), kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    monkeypatch.setenv("REWARD_AUDIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(files, "gguf", lambda: path)
+    return kept
+
+
+def test_a_quantised_file_gives_its_weights_and_with_two_flipped_signs_gives_them_again(quantised):
+    module, tokenizer = backbones.load_embedded()
+    found = module.state_dict()
+    assert set(found) == set(quantised)
+    for name, values in quantised.items():
+        np.testing.assert_array_equal(found[name].numpy(), values, err_msg=name)
+    assert tokenizer.chat_template == tiny.CHATML
+    for part in ("vocab", "merges"):
+        assert model_of(tokenizer)[part] == model_of(tiny.tokenizer())[part]
+    before = backbones.fingerprint(module)
     flipped(backbones.dequantised() / "model.safetensors")
     with pytest.warns(UserWarning, match="model.safetensors"):
-        after = backbones.fingerprint(backbones.load_embedded()[0])
-    assert after == before
+        again, _ = backbones.load_embedded()
+    assert backbones.fingerprint(again) == before
