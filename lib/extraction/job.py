@@ -189,7 +189,9 @@ class Job:
         return parity.kernel(self.model, self.first_scorable().items)
 
 
-def prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> Job:
+def prepare(
+    model, items: Items, store, packing: str, held_out: bool, taps, fingerprint=None
+) -> Job:
     """The job of an extraction with these options, each as ``extract`` has it.
 
     Raises
@@ -212,7 +214,7 @@ def prepare(model, items: Items, store, packing: str, held_out: bool, taps) -> J
     if held_out and model.trained_on:
         known = items.prompts["prompt_hash"].isin(model.trained_on).to_numpy()
         items = items.select(~known, TRAINED)
-    fingerprint = model.fingerprint
+    fingerprint = dict(model.fingerprint if fingerprint is None else fingerprint)
     manifest = _manifest(model, items, fingerprint, packing)
     if taps:  # without, the store of before taps is still the same one
         manifest["taps"] = sorted(tap.key or tap.name for tap in taps)

@@ -29,6 +29,7 @@ def extract(
     gather: Sequence[str | Path] = (),
     taps: Sequence[str] = (),
     before: Callable[[], object] | None = None,
+    fingerprint: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
     """Score every response of the items.
 
@@ -57,6 +58,8 @@ def extract(
     before
         Called before shards are computed, unless all that are asked for are at hand; may
         raise.
+    fingerprint
+        Of the model, where it is known: it takes reading all weights.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def extract(
     StoreError
         When the store is another's, in use, or can't be written.
     """
-    job = prepare(model, items, store, packing, held_out, taps)
+    job = prepare(model, items, store, packing, held_out, taps, fingerprint)
     with stores.opened(job.folder, job.manifest, job.decide) as opened:
         for folder in gather:
             stores.adopt(folder, opened, len(job.shards))

@@ -76,8 +76,9 @@ def extract_stream(
     with folders.held(folder / LOCK, _refuse_foreign):
         for left in folder.glob("part*.partial-*"):  # of a killed process
             shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
+        known = dict(model.fingerprint)
         notes = [
-            _part(model, items, folder, number, states, options)
+            _part(model, known, items, folder, number, states, options)
             for number, items in enumerate(pieces)
         ]
         if (folder / f"{PART.format(len(notes))}.json").exists():
@@ -92,7 +93,9 @@ def extract_stream(
     return folder
 
 
-def _part(model, items: Items, folder: Path, number: int, states, options) -> dict[str, Any]:
+def _part(
+    model, known: dict, items: Items, folder: Path, number: int, states, options
+) -> dict[str, Any]:
     """Extract one piece, unless it is there; what it was made from and what came of it."""
     from lib.models.identity import versions
 
@@ -101,7 +104,7 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
     matters = {"packing": "trees", "held_out": True, "taps": ()} | options
     made = {
         "given": items.fingerprint,
-        "model": dict(model.fingerprint),
+        "model": known,
         "states": states,
         "versions": versions(),
         "options": {
@@ -123,7 +126,7 @@ def _part(model, items: Items, folder: Path, number: int, states, options) -> di
             shutil.rmtree(scratch, ignore_errors=True)
             return note
     try:
-        run = scoring.extract(model, items, store=scratch, **options)
+        run = scoring.extract(model, items, store=scratch, fingerprint=known, **options)
         disk.save_run(run, folder / name, states=states, seed=number)
         scored, dropped = run.sizes["item"], run.attrs["dropped"]
         unscored = run.attrs["unscored"]

@@ -114,6 +114,7 @@ class PromptFormat:
         self.name = name
         self.end_of_turn = None
         self._cut = None
+        self._told: tuple[str, dict[str, str]] = "", {}
         if end_of_turn is not None:
             self.end_of_turn = tokenizer.convert_tokens_to_ids(end_of_turn)
             if self.end_of_turn in (None, tokenizer.unk_token_id):
@@ -302,15 +303,33 @@ class PromptFormat:
         a library writes them down; the template by its text, its date and the token that is
         read; the tokens are those of ``PROBES``, as ``encode`` gives them.
         """
-        vocabulary, tokens = hashlib.sha256(), hashlib.sha256()
-        for token, number in sorted(self.tokenizer.get_vocab().items()):
-            vocabulary.update(f"{number} {token}\0".encode())
         special = [getattr(self.tokenizer, f"{name}_token", None) for name in SPECIAL]
         added = [
             (n, t.content, t.lstrip, t.rstrip, t.single_word, t.normalized, t.special)
             for n, t in sorted(getattr(self.tokenizer, "added_tokens_decoder", {}).items())
         ]
-        vocabulary.update(repr((special, added)).encode())
+        marks = repr((special, added))
+        template = f"{self.tokenizer.chat_template}\0{self.end_of_turn}\0{self.date}"
+        if self._told[0] != marks + template:  # what may be set of a tokenizer that is in use
+            self._told = (
+                marks + template,
+                {
+                    "tokenizer": self._vocabulary(marks),
+                    "template": hashlib.sha256(template.encode()).hexdigest()[:16],
+                    "tokens": self._probed(),
+                },
+            )
+        return dict(self._told[1])
+
+    def _vocabulary(self, marks: str) -> str:
+        """Digest of all tokens and of ``marks``, what is special of some."""
+        known = sorted(self.tokenizer.get_vocab().items())
+        text = "".join([f"{number} {token}\0" for token, number in known])
+        return hashlib.sha256((text + marks).encode()).hexdigest()[:16]
+
+    def _probed(self) -> str:
+        """Digest of the tokens of ``PROBES``."""
+        tokens = hashlib.sha256()
         for prompt, responses in PROBES:
             try:
                 item = self.encode(prompt, responses)
@@ -320,12 +339,7 @@ class PromptFormat:
             tokens.update(f"{item.n_prompt} {item.n_shared} {item.gate_at}\0".encode())
             for ids in item.sequences:
                 tokens.update(f"{len(ids)}\0".encode() + ids.tobytes())
-        template = f"{self.tokenizer.chat_template}\0{self.end_of_turn}\0{self.date}"
-        return {
-            "tokenizer": vocabulary.hexdigest()[:16],
-            "template": hashlib.sha256(template.encode()).hexdigest()[:16],
-            "tokens": tokens.hexdigest()[:16],
-        }
+        return tokens.hexdigest()[:16]
 
     @property
     def example(self) -> str:

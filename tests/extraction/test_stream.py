@@ -14,9 +14,9 @@ from lib.errors import AuditError, DataError, StoreError
 from lib.extraction import extract, extract_stream, lazy, load_run, save_run
 
 
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "pairs.jsonl"
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
     rows = [
         {"prompt": f"question {i}?", "chosen": "yes " * (i % 5 + 1), "rejected": f"no {i}"}
         for i in range(23)
@@ -26,9 +26,17 @@ def file(tmp_path):
     return f"file:{path}"
 
 
+@pytest.fixture(scope="module")
+def kept(tiny_model, file, tmp_path_factory):
+    return extract_stream(
+        tiny_model, stream_items(file, size=5), tmp_path_factory.mktemp("kept") / "stream"
+    )
+
+
 @pytest.fixture
-def streamed(tiny_model, file, tmp_path):
-    return extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "stream")
+def streamed(kept, tmp_path):
+    """A finished stream, which a test may change."""
+    return shutil.copytree(kept, tmp_path / "stream")
 
 
 def test_a_stream_holds_what_one_extraction_holds(tiny_model, file, streamed, tmp_path):
@@ -76,8 +84,8 @@ def test_any_part_of_a_lazy_array_is_that_part_of_the_whole(streamed, key):
     assert np.array_equal(found, whole[key])
 
 
-def test_states_of_a_sample_are_those_and_the_rest_is_missing(tiny_model, file, tmp_path):
-    every = load_run(extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "a"))
+def test_states_of_a_sample_are_those_and_the_rest_is_missing(tiny_model, file, kept, tmp_path):
+    every = load_run(kept)
     some = load_run(
         extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "b", states=2)
     )
@@ -87,10 +95,10 @@ def test_states_of_a_sample_are_those_and_the_rest_is_missing(tiny_model, file, 
     assert np.array_equal(some["score"].values, every["score"].values)
 
 
-def test_a_killed_stream_goes_on_where_it_stopped(tiny_model, file, tmp_path, monkeypatch):
+def test_a_killed_stream_goes_on_where_it_stopped(tiny_model, file, kept, tmp_path, monkeypatch):
     from lib.extraction import scoring
 
-    whole = load_run(extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "whole"))
+    whole = load_run(kept)
     calls, original = [], scoring.extract
 
     def counted(*args, **options):
@@ -117,6 +125,17 @@ def test_another_stream_is_refused(tiny_model, file, streamed, tmp_path):
     with pytest.raises(StoreError, match=r"letter\.txt"):
         extract_stream(tiny_model, stream_items(file, size=4), tmp_path / "mine")
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
+
+
+def test_all_weights_are_read_once_for_all_parts(tiny_model, file, tmp_path, monkeypatch):
+    asked, kind = [], type(tiny_model)
+    told = kind.fingerprint.fget
+    monkeypatch.setattr(
+        kind, "fingerprint", property(lambda self: asked.append(1) or told(self) | {"heads": "x"})
+    )
+    found = load_run(extract_stream(tiny_model, stream_items(file, size=5), tmp_path / "s"))
+    assert asked == [1]
+    assert found.attrs["fingerprint"] == told(tiny_model) | {"heads": "x"}
 
 
 def test_a_damaged_part_is_an_error(streamed):

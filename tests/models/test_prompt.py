@@ -132,6 +132,18 @@ def test_the_fingerprint_tells_templates_and_tokenizers_apart(byte_tokenizer, sm
     assert smol.fingerprint["tokenizer"] != prints[0]["tokenizer"]
 
 
+def test_the_fingerprint_tells_what_is_set_of_a_tokenizer_in_use(byte_tokenizer):
+    form = PromptFormat(byte_tokenizer(), "m")
+    before = form.fingerprint
+    form.fingerprint["tokens"] = "lost"
+    assert form.fingerprint == before
+    form.tokenizer.chat_template = form.tokenizer.chat_template.replace("assistant", "Assistant")
+    after = form.fingerprint
+    assert {part for part in before if before[part] != after[part]} == {"template", "tokens"}
+    form.tokenizer.add_tokens(["France"])
+    assert form.fingerprint["tokens"] != after["tokens"]
+
+
 # What is read.
 
 
