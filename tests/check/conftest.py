@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lib.check import check
@@ -28,11 +30,28 @@ def classifier(tiny, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def checked():
-    """A quick check of a folder on a few stimuli."""
+def short(tmp_path_factory):
+    """64 short pairs, as a dataset's name: a tiny tokenizer makes hundreds of tokens of a stimulus."""
+    path = tmp_path_factory.mktemp("short") / "pairs.jsonl"
+    rows = [
+        {
+            "prompt": f"What is {k} + {k}?",
+            "chosen": f"It is {2 * k}. " * (k % 3 + 1),
+            "rejected": f"No {k}!",
+        }
+        for k in range(64)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"file:{path}"
+
+
+@pytest.fixture(scope="session")
+def checked(short):
+    """A quick check of a folder on a few short pairs."""
 
     def run(folder, **options):
-        return check(str(folder), device="cpu", **{"items": 12, "quick": True, **options})
+        given = {"data": short, "items": 12, "quick": True, **options}
+        return check(str(folder), device="cpu", **given)
 
     return run
 

@@ -186,10 +186,10 @@ def test_a_templates_own_system_prompt_is_a_note(classifier, checked, reds, tiny
 # ---- Invariance ----
 
 
-def test_bfloat16_with_a_head_of_large_norm_is_wrong(classifier, checked, reds):
+def test_bfloat16_with_a_head_of_large_norm_is_wrong(classifier, checked, reds, short):
     folder = classifier()
     model = load_model(str(folder), device="cpu")
-    items, tokens = encoded(model.format, load_items("stimuli/controlled", limit=12))
+    items, tokens = encoded(model.format, load_items(short, limit=12))
     hidden = forward(model.backbone, tokens).hidden  # 24 states
     _, size, along = np.linalg.svd(hidden - hidden.mean(0), full_matrices=True)
     # A thousand along what is the same in all of them, and enough of what differs for sd 20.
@@ -228,7 +228,7 @@ def test_a_batch_that_moves_scores_is_wrong(
 
 
 def test_a_window_of_32_tokens_is_wrong(classifier, checked, reds):
-    found = checked(classifier(max_position_embeddings=32))
+    found = checked(classifier(max_position_embeddings=32), data="stimuli/controlled")
     assert reds(found) == ({"Length"}, SCORED)
     assert row(found, "Length", "window").found.startswith("24 of 24 texts are longer")
 
@@ -242,10 +242,10 @@ def test_a_constant_head_is_wrong(classifier, checked, reds):
 # ---- Reference, Overlap ----
 
 
-def published(folder, limit):
+def published(folder, data, limit):
     """RewardBench's layout: a list for each column, of a model's own scores."""
     model = load_model(str(folder), device="cpu")
-    items, tokens = encoded(model.format, load_items("stimuli/controlled", limit=limit))
+    items, tokens = encoded(model.format, load_items(data, limit=limit))
     scores = parity.scores(model, tokens, forward(model.backbone, tokens))[:, 0]
     chosen, rejected = scores[items.comparisons["better"]], scores[items.comparisons["worse"]]
     return {
@@ -258,11 +258,11 @@ def published(folder, limit):
 
 
 def test_a_reference_with_three_scores_of_64_changed_is_wrong(
-    classifier, checked, reds, tmp_path, monkeypatch
+    classifier, checked, reds, short, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(template, "costs", lambda subject: ([], []))  # in no line that is asked
     folder, file = classifier(), tmp_path / "results.json"
-    held = published(folder, 64)
+    held = published(folder, short, 64)
     file.write_text(json.dumps(held))
     options = {"items": 64, "quick": False, "reference": file}
     assert reds(checked(folder, **options)) == (set(), set())
@@ -286,7 +286,7 @@ def test_prompts_of_a_training_file_are_wrong(classifier, checked, reds, tmp_pat
     ]
     lines = [{"prompt": prompt, "chosen": "Yes.", "rejected": "No."} for prompt in shouted]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = checked(classifier(), training=file)
+    found = checked(classifier(), data="stimuli/controlled", training=file)
     assert reds(found) == ({"Overlap"}, set())
     assert row(found, "Overlap", "prompts").found.startswith("of 900 prompts 3 stand there whole")
 

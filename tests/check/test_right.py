@@ -17,6 +17,7 @@ from lib.errors import StoreError
 from lib.extraction import extract
 from lib.models import load_model
 
+STIMULI = "stimuli/controlled"
 FIELDS = ("prompt", "chosen", "rejected")
 SHORT = [
     ("How many days has a week?", "A week has seven days.", "Nine, I think."),
@@ -36,11 +37,11 @@ def assert_right(checked):
 
 
 def test_a_tiny_classifier_is_right(classifier, checked):
-    assert_right(checked(classifier()))
+    assert_right(checked(classifier(), data=STIMULI))
 
 
 def test_a_model_with_one_kernel_alone_is_right_and_says_so(classifier, checked):
-    found = checked(classifier(kind="gemma2"))
+    found = checked(classifier(kind="gemma2"), data=STIMULI)
     assert_right(found)
     notes = {row.what for row in found.rows if row.verdict == lines.NOTE}
     assert {"attention kernel", "packing"} <= notes
@@ -48,7 +49,7 @@ def test_a_model_with_one_kernel_alone_is_right_and_says_so(classifier, checked)
 
 def test_a_tiny_armorm_is_right(tiny, tmp_path, checked):
     tiny.write_armorm(tmp_path, max_position_embeddings=4096)
-    found = checked(tmp_path)
+    found = checked(tmp_path, data=STIMULI)
     assert_right(found)
     assert [record["score"] for record in found.tables["scale"]][-1] == "final score"
 
