@@ -7,17 +7,21 @@ import ast
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
 
-from lib import extract, load_items, load_model, paths
+from lib import extract, load_items, load_model, paths, report
 from lib.book import applies, pages, plan
+from lib.data import published
 from lib.extraction import save_run
 from lib.mechanisms.disk import save_effects
 from lib.mechanisms.effects import effects
+from lib.summary.published import claims
 
 RAN = [
     name
@@ -55,8 +59,24 @@ class Shown:
         return [s for part in self.html for s in re.findall(r"<li>(.*?)</li>", part)]
 
 
+@pytest.fixture(scope="session")
+def read_once():
+    """What pages of one process read alike, read once: texts, claims, versions, the commit."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, read in {
+            "lib.report.load_items": load_items,
+            "lib.report._commit": report._commit,
+            "lib.report.version": version,
+            "lib.models.identity.version": version,
+            "lib.data.published.figures": published.figures,
+            "lib.summary.published.claims.read": claims.read,
+        }.items():
+            patch.setattr(name, cache(read))
+        yield
+
+
 @pytest.fixture
-def run_page(monkeypatch, planted_once):
+def run_page(monkeypatch, planted_once, read_once):
     """Executes a notebook's cells: ``run_page(name, **parameters)`` is what it showed."""
 
     def execute(name: str, **given) -> Shown:
