@@ -17,8 +17,8 @@ import xarray as xr
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from lib.data.published import BLOCKS
-from lib.documents import OnceEach, misfit
+from lib.data.published import BLOCKS, OnceEach
+from lib.documents import misfit
 from lib.errors import DataError, unknown
 from lib.summary.published import evidence
 from lib.summary.published.stats import Figures
