@@ -18,7 +18,6 @@ from filelock import FileLock
 from lib import paths
 from lib.book import forks
 from lib.book import site as sites
-from lib.charts import theme
 
 # What a build runs, besides its pages, and what Sphinx imports for a book as this one.
 COMMANDS = ("lib.book.build", "lib.book.rendering", "snakemake.cli", "jupyter_book.sphinx")
@@ -152,8 +151,8 @@ def small_book(tmp_path_factory, forked):
     def make(index: str, pages: Mapping[str, Path]) -> Path:
         root = tmp_path_factory.mktemp("book")
         shutil.copy(paths.ROOT / "_config.yml", root)
+        sites._write_bundle()  # made once for all
         shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
-        (root / "book" / "_static" / "vega.js").write_text(theme.vega_bundle())
         shutil.copy(paths.BOOK / "references.bib", root / "book")
         (root / "book" / "index.md").write_text(index)
         for place, executed in pages.items():

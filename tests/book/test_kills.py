@@ -8,21 +8,22 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def small(kills, tmp_path_factory):
-    made = kills.steady().checkout(tmp_path_factory.mktemp("killed") / "book")
+def small(kills, tmp_path_factory, forked):
+    """Whose builds are forks, but for those that are killed."""
+    made = kills.steady().checkout(tmp_path_factory.mktemp("killed") / "book", forked)
     kills.write(made, kills.WORDS[0])
     made.built()
     return made
 
 
-def test_kills_of_every_way_leave_a_whole_site_and_the_next_build_is_right(kills, small, forked):
+def test_kills_of_every_way_leave_a_whole_site_and_the_next_build_is_right(kills, small):
     """Each signal once, a terminal that interrupts and one that closes, a signal that is ignored.
 
-    The pages of builds that follow are forks, and the same as those that aren't. Each of them
+    Builds that follow are forks, and their sites the same as of those that aren't. Each of them
     with SIGINT ignored as well, and twice: ``python bench/kills.py``.
     """
     assert {way[0] for way in kills.EACH} == set(kills.ENDED)
-    found = kills.run(small, len(kills.EACH), seed=0, ways=kills.EACH, after=forked)
+    found = kills.run(small, len(kills.EACH), seed=0, ways=kills.EACH)
     assert sum(found.values()) == 7
 
 

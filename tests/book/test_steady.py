@@ -34,10 +34,11 @@ KILLED += "os.kill(int(page.split('-')[-1].split('.')[0]), signal.SIGKILL)"
 
 
 class Small:
-    """A checkout with a book of its own."""
+    """A checkout with a book of its own; ``forked`` are surroundings of builds that run to an end."""
 
-    def __init__(self, root):
+    def __init__(self, root, forked=None):
         self.root = root
+        self.forked = forked or {}
 
     def notebook(self, name, *cells, kernel="python3"):
         book = nbformat.v4.new_notebook()
@@ -53,7 +54,7 @@ class Small:
         document = {"pages": [{"notebook": name} for name in notebooks], **more}
         (self.root / "audit.yml").write_text(yaml.safe_dump(document, sort_keys=False))
 
-    def start(self, command="build", *, forked=False, ignored=(), most=0, **environment):
+    def start(self, command="build", *, by=None, ignored=(), most=0, **environment):
         def before():
             for number in ignored:
                 signal.signal(number, signal.SIG_IGN)
@@ -61,7 +62,7 @@ class Small:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
         return subprocess.Popen(
-            [*forks.command("lib", environment if forked else {}), command],
+            [*(by or forks.command("lib", {})), command],
             cwd=self.root,
             env=os.environ | {"PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1"} | environment,
             stdout=subprocess.PIPE,
@@ -71,7 +72,8 @@ class Small:
         )
 
     def build(self, command="build", **options):
-        process = self.start(command, forked=True, **options)
+        by = forks.command("lib", self.forked)
+        process = self.start(command, by=by, **self.forked, **options)
         out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
@@ -105,9 +107,9 @@ class Small:
     def step(self, name, **environment):
         """Do one step of a build."""
         done = subprocess.run(
-            [sys.executable, "-m", "lib.book.steps", name],
+            [*forks.command("lib.book.steps", self.forked), name],
             cwd=self.root,
-            env=os.environ | {"PYTHONPATH": str(self.root)} | environment,
+            env=os.environ | {"PYTHONPATH": str(self.root)} | self.forked | environment,
             capture_output=True,
             text=True,
         )
@@ -117,8 +119,9 @@ class Small:
         return (self.root / "book/_build/html/book/results" / f"{name}.html").read_text()
 
 
-def checkout(root):
+def checkout(root, forked=None):
     """A checkout with two pages."""
+    site._write_bundle()  # made once for all
     for name in ("book", "notebooks"):
         (root / name).mkdir(parents=True)
     library = root.with_name("lib")
@@ -128,7 +131,7 @@ def checkout(root):
         shutil.copy(paths.ROOT / name, root / name)
     shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
     (root / "book" / "index.md").write_text("# Small\n\nA book.\n")
-    small = Small(root)
+    small = Small(root, forked)
     by = "import sys; print('by ' + sys.executable)"
     small.notebook("one", *saved("first", gone=1, kept=1), by, kernel="other")
     small.notebook("two", "print('the ' + 'second')", by)
@@ -159,17 +162,17 @@ def template(tmp_path_factory):
 
 
 @pytest.fixture
-def small(template, tmp_path):
-    """One that was built, to break."""
+def small(template, tmp_path, forked):
+    """One that was built, to break; its builds are forks, but for those that are ended."""
     shutil.copytree(template, tmp_path / "book", symlinks=True)
-    return Small(tmp_path / "book")
+    return Small(tmp_path / "book", forked)
 
 
 # ---- A failure stays one ----
 
 
 @pytest.mark.slow
-def test_steps_that_failed_fail_again_until_they_are_mended(small, write_tiny, forked):
+def test_steps_that_failed_fail_again_until_they_are_mended(small, write_tiny):
     """A cell, a full disk, a process that was killed and data, at once: each has its reason.
 
     The data file's name holds what Snakemake and a shell would expand.
@@ -213,7 +216,7 @@ def test_steps_that_failed_fail_again_until_they_are_mended(small, write_tiny, f
     run.parent.mkdir(parents=True, exist_ok=True)
     run.write_text('{"half of')
     del given["most"]
-    small.built(**given, **forked)
+    small.built(**given)
     assert "the third" in small.page("one") and "the second" in small.page("two")
     assert tables() == {"kept": 3}
     good = run.read_bytes()
@@ -293,6 +296,7 @@ def test_freshness_is_of_content_not_of_time(small):
 
 @pytest.mark.slow
 def test_an_unchanged_book_is_built_in_a_moment_and_touches_nothing(small):
+    small.forked = {}
     os.utime(small.root / "notebooks" / "one.ipynb", (4e9, 4e9))
     before = {p: p.stat().st_mtime_ns for p in (small.root / "book").rglob("*") if p.is_file()}
     busy = os.times()

@@ -11,6 +11,7 @@ import _signal as signal
 import _socket as socket
 import marshal
 import os
+import resource
 import sys
 from select import select
 
@@ -18,6 +19,7 @@ KERNEL = "ipykernel_launcher"
 READY = b"."  # said by who keeps the process
 LENGTH = 8  # bytes that tell how long a request is
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_DATA, resource.RLIMIT_AS, resource.RLIMIT_CPU)
 STREAMS = b"".join(stream.to_bytes(4, sys.byteorder) for stream in range(3))
 
 
@@ -28,8 +30,9 @@ def ask(place: str, program: list[str]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     elif signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to pass it on to
+    limits = {limit: resource.getrlimit(limit) for limit in LIMITS}
     request = {"folder": os.getcwd(), "environment": dict(os.environ), "program": program}
-    content = marshal.dumps(request)
+    content = marshal.dumps(request | {"limits": limits})
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(place)

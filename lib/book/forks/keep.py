@@ -16,6 +16,7 @@ import importlib
 import io
 import marshal
 import os
+import resource
 import runpy
 import select
 import signal
@@ -161,7 +162,7 @@ def _stream(number: int, mode: str, **options) -> TextIO:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Be the program that was asked for, with the streams and surroundings of who asked."""
+    """Be the program that was asked for, with the streams, limits and surroundings of who asked."""
     kept: list[Any] = []  # frozen, too, where the program freezes what there is
     for number, stream in enumerate(request["streams"]):
         os.dup2(stream, number)
@@ -170,6 +171,9 @@ def _become(request: dict[str, Any]) -> None:
     sys.stdin = sys.__stdin__ = _stream(0, "r")
     sys.stdout = sys.__stdout__ = _stream(1, "w")
     sys.stderr = sys.__stderr__ = _stream(2, "w", buffering=1, errors="backslashreplace")
+    for limit, values in request["limits"].items():
+        with suppress(OSError, ValueError):  # more than was allowed when this was started
+            resource.setrlimit(limit, values)
     os.chdir(request["folder"])
     ours = _given_path()
     os.environ.clear()
