@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
@@ -20,6 +21,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 for name in [n for n in os.environ if n.startswith(("MAKE", "MFLAGS", "AUDIT_"))]:
     del os.environ[name]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What is imported lasts as long as the tests: none of it is garbage to look for, over and over.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
 
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
 
