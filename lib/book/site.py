@@ -24,6 +24,11 @@ REASON = re.compile(r"WARNING|ERROR|^\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit)
 WORK = ".build-"
 # A constant that points at a CDN stays in every page although launching is off.
 THEBE = re.compile(r"<script>\s*const THEBE_JS_URL.*?</script>", re.DOTALL)
+# The theme gives every page what finds words as one types, which is off.
+SEARCHING = re.compile(
+    r'<script src="[^"]*\b(?:_static/searchtools|_static/language_data|searchindex)\.js[^"]*">'
+    r"</script>\s*"
+)
 
 
 def render() -> Path:
@@ -48,7 +53,7 @@ def render() -> Path:
         _sphinx(work, plan)
         html = work / "_build" / "html"
         check(html, plan)
-        _without_cdn(html)
+        _lightened(html)
         _swap(html)
     except OSError as error:
         raise PageError("to write the site", f"{error}", f"Mend that. {kept()}".strip()) from None
@@ -132,10 +137,13 @@ def _sphinx(work: Path, plan: plans.Plan) -> None:
         raise PageError("a build without warnings", found, f"Mend that. {kept()}".strip())
 
 
-def _without_cdn(html: Path) -> None:
+def _lightened(html: Path) -> None:
+    """Take out of pages what they load, or point at, and don't use."""
     for page in html.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         cleaned = THEBE.sub("", text)
+        if page.name != "search.html":
+            cleaned = SEARCHING.sub("", cleaned)
         if cleaned != text:
             page.write_text(cleaned, encoding="utf-8")
 

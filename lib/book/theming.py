@@ -10,6 +10,7 @@
 - Files of a page's data are named by the page, those of its tables numbered.
 - What a page shows of another one brings its links along. Those that name their page from the
   site's root (``data-page``) lead there from whichever page shows them.
+- Pages with charts load the script that draws them, a megabyte; others don't.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from lib.book import sidebar
 EXECUTED = re.compile(r"book/results/(?:[^?#]*/)?([^/?#]+\.ipynb)")
 FROM_THE_ROOT = re.compile(r'<a href="[^"]*" data-page="([^"]*)"')
 A_TABLE, A_FILE = '<p class="table-data">', 'class="data-link" download="'
+A_CHART, DRAWS_IT = '<figure class="chart ', "vega.js"
 FOLDED = re.compile(r">([^<]+)</a><details[^>]*><summary(?=>)")
 AFTER_THE_THEME = 900
 PLAIN = ("pagetitle", "root_title")  # text that the theme's templates don't escape
@@ -66,6 +68,8 @@ def _mend_page(app: Any, pagename: str, templatename: str, context: dict, doctre
         if name in context:
             context[name] = html.escape(context[name])
     if "body" in context:
+        if A_CHART in context["body"]:
+            app.builder.add_js_file(DRAWS_IT)
         context["body"] = told_apart(placed(context["body"], pagename), pagename)
     if "generate_toctree_html" in context:
         context["generate_toctree_html"] = sidebar.once(app, pagename, context, named)

@@ -175,7 +175,7 @@ def small_book(tmp_path_factory, forked):
         )
         assert done.returncode == 0, done.stdout + done.stderr
         html = root / "_build" / "html"
-        sites._without_cdn(html)
+        sites._lightened(html)
         return html
 
     return make

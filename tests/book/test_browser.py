@@ -21,6 +21,7 @@ SCREEN = {"width": 1280, "height": 900}
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 MARKS = "svg .mark-symbol path, svg .mark-rect path, svg .mark-line path, svg .mark-area path"
 MARKS += ", svg .mark-text.role-mark text"  # of a figure that says why there is none
+MARKED = f"[...document.querySelectorAll('figure.chart')].every(c => c.querySelector('{MARKS}'))"
 EXECUTED = [p.output.removesuffix(".ipynb") + ".html" for p in plan.read().pages]
 SHOWN = [page for page in EXECUTED if page.removesuffix(".html") in paths.TOC.read_text()]
 CHAPTERS = [
@@ -40,6 +41,11 @@ def test_pages_are_light(site):
     # Scripts and styles are shared by all pages.
     sizes = {page: (site / page).stat().st_size for page in PAGES}
     assert max(sizes.values()) <= HEAVIEST, max(sizes, key=sizes.get)
+    texts = {page: (site / page).read_text() for page in (*PAGES, "search.html")}
+    drawing = {page for page, text in texts.items() if "_static/vega.js" in text}
+    assert drawing == {page for page, text in texts.items() if '<figure class="chart ' in text}
+    assert drawing < set(texts)
+    assert [page for page, text in texts.items() if "searchindex.js" in text] == ["search.html"]
 
 
 def figures(page: str) -> int:
@@ -69,8 +75,7 @@ document.querySelector(".page-toc .nav-link")?.classList.add("active");
 def unfolded(tab):
     """The page with all its parts open, its contents too, and all its charts drawn."""
     tab.evaluate(OPEN)
-    for chart in tab.locator("figure.chart").all():
-        chart.locator(MARKS).first.wait_for(state="attached", timeout=30_000)
+    tab.wait_for_function(MARKED)
     return tab
 
 
