@@ -85,7 +85,10 @@ def debiased(rules: pd.DataFrame, subset: str = ALL) -> list[str]:
     """What the gate's losses to fixed rules would be without debiasing, where that is shown to
     cost something.
     """
-    _, others = _beside(rules, subset)
+    return _debiased(_beside(rules, subset)[1])
+
+
+def _debiased(others: pd.DataFrame) -> list[str]:
     lost = others[others["outcome"] == LOSES]
     own = lost["rule"] == RAW
     if not own.any():
@@ -165,7 +168,7 @@ def _part(rules: pd.DataFrame, name: str) -> str:
     if gate["note"]:
         return f"On {name}: {gate['note']}."
     text = f"On {name} the gate ranks {words.rate(gate)} of {gate['n']}."
-    return " ".join([text, _compared(rules, others), *debiased(rules, name)])
+    return " ".join([text, _compared(rules, others), *_debiased(others)])
 
 
 def verbosity(table: pd.DataFrame) -> list[str]:
@@ -214,17 +217,23 @@ def answer(rules: pd.DataFrame, subset: str = ALL) -> str:
     """In short: what the gate ranks, beside which rules it gains, loses or neither, and whether
     that is debiasing.
     """
-    gate, others = _beside(rules, subset)
+    return _answer(rules, *_beside(rules, subset))
+
+
+def _answer(rules: pd.DataFrame, gate: pd.Series, others: pd.DataFrame) -> str:
     if gate["note"]:
         return f"The gate can't be compared with fixed rules: {gate['note']}."
-    return " ".join([_ranks(gate), _compared(rules, others), *debiased(rules, subset)])
+    return " ".join([_ranks(gate), _compared(rules, others), *_debiased(others)])
 
 
 def verdict(rules: pd.DataFrame, subset: str = ALL) -> str:
     """``answer`` without its figures: what the gate ranks, and beside which rules it gains, loses
     or neither.
     """
-    gate, others = _beside(rules, subset)
+    return _verdict(rules, *_beside(rules, subset))
+
+
+def _verdict(rules: pd.DataFrame, gate: pd.Series, others: pd.DataFrame) -> str:
     if gate["note"]:
         return f"the gate can't be compared with fixed rules: {gate['note']}."
     outcome = others["outcome"].replace(BEFORE, NEITHER)
@@ -244,7 +253,8 @@ def glued(rules: pd.DataFrame) -> dict[str, str]:
         f"gain-{rule}": words.number(gain, "+.3f")
         for rule, gain in overall["gain"].drop(GATE).items()
     }
-    parts = [name for name in rules["subset"].unique() if name != ALL]
-    verdicts = {f"verdict-{name}": verdict(rules, name) for name in parts}
-    answers = {f"answer-{name}": answer(rules, name) for name in parts}
+    names = [name for name in rules["subset"].unique() if name != ALL]
+    sides = {name: _beside(rules, name) for name in names}
+    verdicts = {f"verdict-{name}": _verdict(rules, *side) for name, side in sides.items()}
+    answers = {f"answer-{name}": _answer(rules, *side) for name, side in sides.items()}
     return rates | answers | verdicts | {"verdict": verdict(rules)}
