@@ -72,14 +72,13 @@ def test_audit_of_a_set_that_cannot_be_had_writes_nothing(hub, monkeypatch, capf
     assert last.startswith("DataError: needed the dataset Anthropic/hh-rlhf at revision 09be8c5b")
 
 
-def test_a_name_that_cannot_be_had_is_one_line_and_exit_status_1(served, classifier, command):
-    served.add(NAME, classifier, gated=401)
-    words = ("extract", "--dataset", "stimuli/probes", "--out", "none", "--model")
-    gated = command(*words, NAME)
-    assert gated.returncode == 1 and not gated.stdout
-    last = gated.stderr.splitlines()[-1]
+def test_a_name_that_cannot_be_had_is_one_line_and_exit_status_1(hub, classifier, capfd):
+    hub.add(NAME, classifier, gated=401)
+    assert main(["extract", "--dataset", "stimuli/probes", "--out", "none", "--model", NAME]) == 1
+    gated = capfd.readouterr()
+    last = gated.err.splitlines()[-1]
     assert last.startswith("ModelError: needed the model some-org/tiny-rm")
-    assert "hf auth login" in last and "Traceback" not in gated.stderr
+    assert "hf auth login" in last and "Traceback" not in gated.err and not gated.out
 
 
 def test_how_long_loading_takes_is_said_now_and_then_but_not_over_what_is_inside(

@@ -96,7 +96,8 @@ def small(kind: str):
     default, aliases = made(), getattr(made, "attribute_map", {})
 
     def of(config) -> dict:
-        return {k: v for k, v in SIZES.items() if k in config.to_dict() and k not in aliases}
+        known = config.to_dict()
+        return {k: v for k, v in SIZES.items() if k in known and k not in aliases}
 
     subs = {name: getattr(default, name, None) for name in getattr(made, "sub_configs", {})}
     options = of(default) | {name: of(sub) for name, sub in subs.items() if sub is not None}
