@@ -160,6 +160,16 @@ def embedded():
 
 
 @pytest.fixture(scope="session")
+def embedded_tokenizer():
+    """The embedded backbone's tokenizer, without the backbone."""
+    from transformers import AutoTokenizer
+
+    from lib.models.backbone import dequantised
+
+    return AutoTokenizer.from_pretrained(dequantised())
+
+
+@pytest.fixture(scope="session")
 def byte_tokenizer():
     """Makes tokenizers of one token a byte, with the special tokens of ChatML.
 

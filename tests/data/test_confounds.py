@@ -20,7 +20,7 @@ from lib.data import load_items
     ],
 )
 def test_the_longer_response_wins_as_measured(
-    shared_data, embedded, dataset, subset, same_style, expected
+    shared_data, embedded_tokenizer, dataset, subset, same_style, expected
 ):
     items = load_items(dataset, source=shared_data / dataset.split("/")[0])
     rows = items.comparisons[items.comparisons["subset"] == subset]
@@ -29,7 +29,7 @@ def test_the_longer_response_wins_as_measured(
         rows = rows[slot[rows["better"]] == slot[rows["worse"]] - 3]
     texts = items.responses["text"]
     better, worse = (
-        embedded[1](texts[rows[side]].tolist(), add_special_tokens=False)["input_ids"]
+        embedded_tokenizer(texts[rows[side]].tolist(), add_special_tokens=False)["input_ids"]
         for side in ("better", "worse")
     )
     gap = np.asarray([len(a) - len(b) for a, b in zip(better, worse, strict=True)])

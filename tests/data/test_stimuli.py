@@ -160,13 +160,14 @@ def test_the_longer_text_is_no_clue_to_the_answer(part, stem):
 # The authors balanced words and marks, not the tokens of one tokenizer; long or rare words
 # split into several. So a tenth of a concept's pairs may lie outside the limits, none far.
 @pytest.mark.parametrize(("part", "stem"), [d for d in DOCUMENTS if d[1] not in MOVES_LENGTH])
-def test_lengths_hold_in_the_embedded_models_tokens(embedded, part, stem):
-    _, tokenizer = embedded
+def test_lengths_hold_in_the_embedded_models_tokens(embedded_tokenizer, part, stem):
     pairs = pairs_of(part, stem)
     tokens = {
         side: [
             len(ids)
-            for ids in tokenizer([p[side] for p in pairs], add_special_tokens=False)["input_ids"]
+            for ids in embedded_tokenizer([p[side] for p in pairs], add_special_tokens=False)[
+                "input_ids"
+            ]
         ]
         for side in ("high", "low")
     }

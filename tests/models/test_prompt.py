@@ -38,8 +38,8 @@ CHATML = (
 
 
 @pytest.fixture(scope="module")
-def smol(embedded) -> PromptFormat:
-    return PromptFormat(embedded[1], "smol-armo", END)
+def smol(embedded_tokenizer) -> PromptFormat:
+    return PromptFormat(embedded_tokenizer, "smol-armo", END)
 
 
 @pytest.fixture
