@@ -20,7 +20,7 @@ def command(words):
 STEP = command(forks.command("lib.book.steps"))
 
 if workflow.is_main_process:
-    steps.prepare()
+    steps.prepare(STEPS)
 
 
 def after(kind):

@@ -324,15 +324,17 @@ def stale(graph: Mapping[str, Step] | None = None, files: Digests | None = None)
     return found
 
 
-def prepare() -> list[Step]:
+def prepare(graph: Mapping[str, Step] | None = None) -> list[Step]:
     """What a build has to do; receipts of that are taken away, the others made equally old.
+
+    ``graph`` is that of ``steps``, where it is at hand.
 
     Raises
     ------
     PageError
         When a file that the book needs is missing.
     """
-    graph, files = steps(), Digests()
+    graph, files = steps() if graph is None else graph, Digests()
     for path in REQUIRED:
         if not (paths.ROOT / path).is_file():
             raise PageError(f"{path} in {paths.ROOT}", "no such file", "Put it back.")

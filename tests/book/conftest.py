@@ -16,7 +16,7 @@ import yaml
 from filelock import FileLock
 
 from lib import paths
-from lib.book import forks
+from lib.book import forks, pages
 from lib.book import site as sites
 
 # What a build runs, besides its pages, and what Sphinx imports for a book as this one.
@@ -141,25 +141,38 @@ def forked():
 
 
 @pytest.fixture(scope="session")
-def small_book(tmp_path_factory, forked):
-    """Makes a book with this checkout's settings: ``small_book(index, pages)`` is its site.
+def execute(forked):
+    """``pages.run_page`` with a kernel that is a fork."""
 
-    ``index`` is the Markdown of the first page, ``pages`` maps a place under
+    def run(*words, **options) -> Path:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in forked.items():
+                patch.setenv(name, value)
+            return pages.run_page(*words, **options)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def small_book(tmp_path_factory, forked):
+    """Makes a book with this checkout's settings: ``small_book(index, executed)`` is its site.
+
+    ``index`` is the Markdown of the first page, ``executed`` maps a place under
     ``book/results`` to an executed notebook.
     """
 
-    def make(index: str, pages: Mapping[str, Path]) -> Path:
+    def make(index: str, executed: Mapping[str, Path]) -> Path:
         root = tmp_path_factory.mktemp("book")
         shutil.copy(paths.ROOT / "_config.yml", root)
         sites._write_bundle()  # made once for all
         shutil.copytree(paths.BOOK / "_static", root / "book" / "_static")
         shutil.copy(paths.BOOK / "references.bib", root / "book")
         (root / "book" / "index.md").write_text(index)
-        for place, executed in pages.items():
+        for place, page in executed.items():
             target = root / "book" / "results" / f"{place}.ipynb"
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(executed, target)
-        chapters = [{"file": f"book/results/{place}"} for place in pages]
+            shutil.copy(page, target)
+        chapters = [{"file": f"book/results/{place}"} for place in executed]
         toc = {"format": "jb-book", "root": "book/index", "chapters": chapters}
         (root / "_toc.yml").write_text(yaml.safe_dump(toc))
         done = subprocess.run(

@@ -14,7 +14,6 @@ import pytest
 from safetensors.numpy import save_file
 
 from lib import extract, load_items, load_model, paths
-from lib.book import pages
 from lib.extraction import save_run
 
 pytestmark = pytest.mark.slow
@@ -78,7 +77,7 @@ def hostile(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def book(hostile, small_book, tmp_path_factory):
+def book(hostile, small_book, execute, tmp_path_factory):
     folder, file = hostile
     made = tmp_path_factory.mktemp("pages")
     given = {"model": str(folder), "dataset": f"file:{file}"}
@@ -88,7 +87,7 @@ def book(hostile, small_book, tmp_path_factory):
         title = HEADS[0] if notebook == "model" else given["dataset"]
         # Without a run the page has the text at hand, and shows examples of it.
         read = {} if notebook == "data" else {"run": str(made / "run")}
-        pages.run_page(notebook, made / f"{notebook}.ipynb", given | read, title)
+        execute(notebook, made / f"{notebook}.ipynb", given | read, title)
     return small_book(
         "# Hostile\n\nText.\n", {f"m/{name}": made / f"{name}.ipynb" for name in NOTEBOOKS}
     )

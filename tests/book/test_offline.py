@@ -7,7 +7,6 @@ import pytest
 from outside import from_elsewhere, leading_nowhere
 
 from lib import paths
-from lib.book import pages
 
 pytestmark = pytest.mark.slow
 
@@ -65,14 +64,14 @@ NAMES = ("data", "validity")
 
 
 @pytest.fixture(scope="module")
-def make(small_book, tmp_path_factory):
+def make(small_book, execute, tmp_path_factory):
     """Executes the pages and builds the book of them."""
 
     def build():
         folder = tmp_path_factory.mktemp("pages")
         given = {"model": "smol-armo", "dataset": "xstest", "run": RUN}
         for name in NAMES:
-            pages.run_page(name, folder / f"{name}.ipynb", given, "xstest")
+            execute(name, folder / f"{name}.ipynb", given, "xstest")
         return small_book(INDEX, {f"m/xstest/{name}": folder / f"{name}.ipynb" for name in NAMES})
 
     return build

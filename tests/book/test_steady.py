@@ -335,20 +335,15 @@ def alone(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def kernels():
-    """A process that kernels are forked from: its surroundings for pages, once it answers."""
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests ignores
-    with forks.kept(forks.LEAST) as environment:
-        signal.signal(signal.SIGINT, before)
-        limit = time.monotonic() + 60
-        while not os.path.exists(environment[forks.VARIABLE]):
-            assert time.monotonic() < limit
-            time.sleep(0.05)
-        subprocess.run(
-            forks.command("this", environment), stdout=subprocess.DEVNULL, timeout=60, check=True
-        )
-        yield environment
+def kernels(forked):
+    """Surroundings of pages whose kernels are forks, once there is an answer."""
+    limit = time.monotonic() + 60
+    while not os.path.exists(forked[forks.VARIABLE]):
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    command = forks.command("this", forked)
+    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=True)
+    return forked
 
 
 @pytest.fixture(params=["its own", "a fork"])

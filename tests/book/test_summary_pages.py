@@ -10,7 +10,6 @@ from nbformat import v4
 from outside import leading_nowhere
 
 from lib import paths, stats
-from lib.book import pages
 from lib.planted.worlds import make_run, validity_world
 from lib.stats.margins import outcomes
 from lib.summary.scorecard import charts
@@ -53,9 +52,11 @@ def glued(page: nbformat.NotebookNode) -> dict[str, dict]:
 
 
 @pytest.mark.parametrize(("model", "says"), [("several", "heads is asked"), ("one", "one head")])
-def test_a_scorecard_is_made_from_tables_and_keeps_its_matrix(tmp_path, results, model, says):
+def test_a_scorecard_is_made_from_tables_and_keeps_its_matrix(
+    tmp_path, results, model, says, execute
+):
     given = {"model": model, "results": str(results), "tables": str(tmp_path / "out")}
-    page = nbformat.read(pages.run_page("scorecard", tmp_path / "page.ipynb", given), 4)
+    page = nbformat.read(execute("scorecard", tmp_path / "page.ipynb", given), 4)
     kept = glued(page)
     assert says in kept["verdicts"]["text/plain"]
     assert '<figure class="chart' in kept["matrix"]["text/html"]
@@ -63,9 +64,9 @@ def test_a_scorecard_is_made_from_tables_and_keeps_its_matrix(tmp_path, results,
     assert len(pd.read_parquet(tmp_path / "out" / "scorecard.parquet")) >= 1
 
 
-def test_models_are_compared_from_tables(tmp_path, results):
+def test_models_are_compared_from_tables(tmp_path, results, execute):
     given = {"results": str(results), "tables": str(tmp_path / "out")}
-    pages.run_page("compare", tmp_path / "page.ipynb", given)
+    execute("compare", tmp_path / "page.ipynb", given)
     table = pd.read_parquet(tmp_path / "out" / "compare_differences.parquet")
     assert table[["model", "other", "n"]].values.tolist() == [["one", "several", 600]]
 
@@ -197,14 +198,14 @@ def test_a_phone_needs_no_sideways_scroll(visit, book, mode):
     assert said == []
 
 
-def test_changes_are_told_since_the_audit_that_is_committed(tmp_path, results):
+def test_changes_are_told_since_the_audit_that_is_committed(tmp_path, results, execute):
     given = {"results": str(results), "tables": str(tmp_path / "out")}
     given |= {"audit": str(tmp_path / "none.json")}
-    page = nbformat.read(pages.run_page("changes", tmp_path / "page.ipynb", given), 4)
+    page = nbformat.read(execute("changes", tmp_path / "page.ipynb", given), 4)
     assert "No audit is committed yet" in nbformat.writes(page)
     kept = tmp_path / "audit.json"
     kept.write_bytes((tmp_path / "out" / "audit.json").read_bytes())
     given |= {"audit": str(kept), "tables": str(tmp_path / "again")}
-    page = nbformat.read(pages.run_page("changes", tmp_path / "again.ipynb", given), 4)
+    page = nbformat.read(execute("changes", tmp_path / "again.ipynb", given), 4)
     assert "Nothing changed: the two audits have the same verdicts" in nbformat.writes(page)
     assert (tmp_path / "again" / "audit.json").read_bytes() == kept.read_bytes()
