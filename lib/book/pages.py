@@ -17,20 +17,21 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-import nbformat
-from nbformat.validator import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from lib import parameters, paths, records
 from lib.documents import read_bytes
 from lib.errors import AuditError, PageError, ParameterError, unknown
 from lib.paths import PLACES, STAGE
 from lib.visible import visible
+
+if TYPE_CHECKING:
+    import nbformat
 
 TAG = "parameters"
 INJECTED = "injected-parameters"
@@ -56,8 +57,7 @@ def declared(notebook: str) -> dict[str, parameters.Parameter]:
 
 @lru_cache(maxsize=128)  # a plan asks for the same few notebooks page by page
 def _declared(notebook: str, path: Path, content: bytes) -> dict[str, parameters.Parameter]:
-    cells = _parsed(path, content).cells
-    tagged = [cell for cell in cells if TAG in cell.metadata.get("tags", [])]
+    tagged = [cell for cell in _cells(path, content) if TAG in cell.tags]
     if len(tagged) != 1:
         needed = f"one cell tagged {TAG!r} in notebooks/{notebook}.ipynb"
         raise PageError(needed, str(len(tagged)), "Mend it.")
@@ -78,8 +78,8 @@ def imported(notebooks: Iterable[str]) -> list[str]:
     found = set()
     for notebook in notebooks:
         with suppress(AuditError):
-            for cell in read(paths.NOTEBOOKS / f"{notebook}.ipynb").cells:
-                if cell.cell_type == "code":
+            for cell in cells(paths.NOTEBOOKS / f"{notebook}.ipynb"):
+                if cell.kind == "code":
                     with suppress(SyntaxError):
                         found |= _modules(ast.parse(cell.source))
     return sorted(found)
@@ -97,9 +97,38 @@ def _modules(tree: ast.Module) -> set[str]:
     return {n for n in own if places[n].is_dir() or places[n].with_suffix(".py").is_file()}
 
 
+@dataclass(frozen=True)
+class Cell:
+    """What is written in a notebook."""
+
+    kind: str  # code, markdown or raw
+    source: str
+    tags: Collection[str] = ()
+
+
+def cells(path: Path) -> list[Cell]:
+    """What is written in a notebook's cells; what isn't one is a ``PageError``."""
+    return _cells(path, _content(path))
+
+
 def read(path: Path) -> nbformat.NotebookNode:
     """A notebook; what isn't one, or can't be read, is a ``PageError``."""
     return _parsed(path, _content(path))
+
+
+def _cells(path: Path, content: bytes) -> list[Cell]:
+    """The package that reads notebooks takes longer to import than a build that is done, so it
+    reads those alone that aren't of the format of today, or aren't right.
+    """
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        found = json.loads(content)
+        if found["nbformat"] == 4:
+            return [
+                Cell(each["cell_type"], "".join(each["source"]), each["metadata"].get("tags", ()))
+                for each in found["cells"]
+            ]
+    book = _parsed(path, content)
+    return [Cell(each.cell_type, each.source, each.metadata.get("tags", ())) for each in book.cells]
 
 
 def _content(path: Path) -> bytes:
@@ -107,6 +136,9 @@ def _content(path: Path) -> bytes:
 
 
 def _parsed(path: Path, content: bytes) -> nbformat.NotebookNode:
+    import nbformat
+    from nbformat.validator import ValidationError
+
     try:
         return nbformat.reads(content.decode(), 4)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as no:
@@ -147,6 +179,8 @@ def run_page(
         When a cell failed or never ran: names notebook, cell and error. The last good page
         at ``output`` and its tables stay.
     """
+    import nbformat
+
     values = parameters.check(declared(notebook), given)
     output = _target(output)
     try:

@@ -61,8 +61,8 @@ def captions(models: Iterable[str]) -> dict[str, str]:
 
 def heading(notebook: str) -> str:
     """The first heading of a notebook."""
-    for cell in pages.read(paths.NOTEBOOKS / f"{notebook}.ipynb").cells:
-        if cell.cell_type == "markdown" and cell.source.startswith("# "):
+    for cell in pages.cells(paths.NOTEBOOKS / f"{notebook}.ipynb"):
+        if cell.kind == "markdown" and cell.source.startswith("# "):
             return cell.source.split("\n")[0].removeprefix("# ").strip()
     return notebook
 

@@ -72,6 +72,21 @@ def test_parameters_are_checked_before_anything_runs(notebook, given):
     assert not out.parent.exists()
 
 
+def test_cells_are_those_that_the_package_for_notebooks_reads(tmp_path):
+    old = nbformat.v3.new_notebook(worksheets=[nbformat.v3.new_worksheet()])
+    old.worksheets[0].cells.append(nbformat.v3.new_code_cell("x = 1"))
+    (tmp_path / "old.ipynb").write_text(nbformat.writes(old, version=3))
+    known = [*paths.NOTEBOOKS.glob("*.ipynb"), tmp_path / "old.ipynb"]
+    assert len(known) > 10
+    for path in known:
+        told = [
+            pages.Cell(cell.cell_type, cell.source, cell.metadata.get("tags", ()))
+            for cell in nbformat.read(path, 4).cells
+        ]
+        assert pages.cells(path) == told
+    assert told == [pages.Cell("code", "x = 1")]
+
+
 def test_exactly_one_cell_is_tagged(notebook):
     notebook(PARAMETERS, tags=())
     with pytest.raises(PageError, match="one cell tagged 'parameters'.*found 0"):
