@@ -20,6 +20,12 @@ def fits(chart: alt.TopLevelMixin, spec: Mapping[str, Any]) -> bool:
     return _judge(chart._schema["$ref"]).is_valid(spec)
 
 
+def prepare() -> None:
+    """Compile the schemas of charts of one layer and of several, before the first of them."""
+    for kind in (alt.Chart, alt.LayerChart):
+        _judge(kind._schema["$ref"])
+
+
 @cache
 def _judge(reference: str) -> jsonschema_rs.Draft7Validator:
     wanted = {"$ref": _escaped(reference), "definitions": _definitions()}

@@ -93,6 +93,8 @@ def _imported(modules: Collection[str]) -> dict[str, Any]:
             importlib.import_module(module)
     with suppress(Exception):  # what notebooks declare is remembered by their content
         sys.modules["lib.book.plan"].read()
+    with suppress(Exception):  # what charts are judged by is compiled once
+        sys.modules["lib.charts.schema"].prepare()
     del sys.path[0]
     return {"files": files, "set": dict(os.environ.items() - before.items())}
 
