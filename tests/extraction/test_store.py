@@ -446,17 +446,11 @@ def test_without_a_folder_states_go_to_the_cache_under_what_made_them(
 # Any order, any rows, short of memory.
 
 
-@given(
-    order=st.permutations(range(7)),
-    budget=st.integers(1, 400),
-    way=st.booleans(),
-    workers=st.integers(0, 5),
-)
-@settings(deadline=None, max_examples=20)
-def test_any_order_row_budget_packing_or_worker_count_gives_the_same_run(
-    tiny_model, tmp_path_factory, order, budget, way, workers
-):
-    def scored(order, workers=0, **options):
+@pytest.fixture(scope="module")
+def scored(tiny_model, tmp_path_factory):
+    """Scores of seven items, each in its place whatever their order."""
+
+    def score(order, workers=0, **options):
         builder = Builder("made-up")
         for i in order:
             builder.add(f"item-{i}", f"question {i}?", ["yes" * i, f"no {i}"], [(0, 1, "c", "s")])
@@ -467,12 +461,29 @@ def test_any_order_row_budget_packing_or_worker_count_gives_the_same_run(
         at = np.argsort(run["item"].values)
         return run["score"].values.reshape(7, 2, 2)[at]
 
+    return score
+
+
+@pytest.fixture(scope="module")
+def one_by_one(scored):
+    return scored(range(7), packing="padded", budget=1)
+
+
+@given(
+    order=st.permutations(range(7)),
+    budget=st.integers(1, 400),
+    way=st.booleans(),
+    workers=st.integers(0, 5),
+)
+@settings(deadline=None, max_examples=20)
+def test_any_order_row_budget_packing_or_worker_count_gives_the_same_run(
+    scored, one_by_one, order, budget, way, workers
+):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "shard_responses", lambda device: 4)
         found = scored(order, workers, budget=budget, packing="trees" if way else "padded")
-    expected = scored(range(7), packing="padded", budget=1)
-    sd = expected.reshape(14, 2).std(axis=0)
-    assert (np.abs(found - expected) <= 1e-4 * sd).all()
+    sd = one_by_one.reshape(14, 2).std(axis=0)
+    assert (np.abs(found - one_by_one) <= 1e-4 * sd).all()
 
 
 def test_short_memory_is_said_and_lasts_for_the_rest_of_the_run(
