@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 import warnings
@@ -193,6 +194,11 @@ def test_a_key_that_nobody_knows_counts(tiny_llama):
 # Tokens.
 
 
+@functools.cache
+def named(template: str, date: str | None = None) -> dict[str, str]:
+    return PromptFormat(tiny.tokenizer(template), "m", date=date).fingerprint
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -204,8 +210,7 @@ def test_a_key_that_nobody_knows_counts(tiny_llama):
     ids=["bos", "template", "default system prompt", "eos"],
 )
 def test_what_changes_the_tokens_changes_the_name(change):
-    tokenizer = tiny.tokenizer()
-    before = PromptFormat(tokenizer, "m").fingerprint
+    tokenizer, before = tiny.tokenizer(), named(tiny.OPENS_WHEN_ASKED)
     for key, value in change.items():
         setattr(tokenizer, key, value)
     assert PromptFormat(tokenizer, "m").fingerprint != before
@@ -226,7 +231,7 @@ def test_a_merge_that_a_tokenizer_lacks_is_seen_in_what_it_makes():
         pad_token=made.pad_token,
     )
     other.chat_template = made.chat_template
-    a, b = (PromptFormat(each, "m").fingerprint for each in (made, other))
+    a, b = named(tiny.OPENS_WHEN_ASKED), PromptFormat(other, "m").fingerprint
     assert {part for part in a if a[part] != b[part]} <= {"tokens", "tokenizer"}
 
 
@@ -262,12 +267,9 @@ def test_two_days_give_the_same_tokens_and_the_same_name(monkeypatch):
 
 
 def test_another_date_gives_another_name_where_the_template_writes_it():
-    def named(template, date):
-        return PromptFormat(tiny.tokenizer(template), "m", date=date).fingerprint
-
-    assert named(DATED, "2024-07-26") == named(DATED, None)
-    assert named(DATED, "2025-01-01") != named(DATED, None)
-    assert named(tiny.OPENS_WHEN_ASKED, "2025-01-01") == named(tiny.OPENS_WHEN_ASKED, None)
+    assert named(DATED, "2024-07-26") == named(DATED)
+    assert named(DATED, "2025-01-01") != named(DATED)
+    assert named(tiny.OPENS_WHEN_ASKED, "2025-01-01") == named(tiny.OPENS_WHEN_ASKED)
     assert PromptFormat(tiny.tokenizer(), "m", date="2025-01-01").date == ""
     form = PromptFormat(tiny.tokenizer(DATED), "m", date="2025-01-01")
     assert form.date == "2025-01-01" and "Today: 01 Jan 2025" in form.example
