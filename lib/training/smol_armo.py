@@ -50,6 +50,7 @@ SETS = ("hh-rlhf/helpful-base", "hh-rlhf/harmless-base", "xstest", "reward-bench
 PREFERENCES = {"hh-helpful": "hh-rlhf/helpful-base", "hh-harmless": "hh-rlhf/harmless-base"}
 REMOVED = "verbosity"
 OURS = "this project"
+COMPONENTS, SEEDS = (32, 48, 64), 3  # of the gates that are tried
 
 
 # Of a text and its length in tokens.
@@ -229,7 +230,7 @@ def _best_gate(states, scores, unseen, matrix, columns, train, choose):
     _, size, axes = np.linalg.svd(states[train] - centre, full_matrices=False)
     transform = matrix[:, columns]
     best = None
-    for components, seed in itertools.product((32, 48, 64), range(3)):
+    for components, seed in itertools.product(COMPONENTS, range(SEEDS)):
         project = axes[:components] / (size[:components, None] / math.sqrt(train.sum()))
         x = (states - centre) @ project.T
         small, _ = gate.train_gate(

@@ -156,7 +156,11 @@ def test_from_the_shell_to_validity(source, embedded, monkeypatch, tmp_path, cap
     assert len(stats.baselines(run)) and len(stats.validity_as_published(run))
 
 
-def test_smol_armo_end_to_end_on_a_tiny_backbone(shared_data, tiny_model, tiny_llama, tmp_path):
+def test_smol_armo_end_to_end_on_a_tiny_backbone(
+    shared_data, tiny_model, tiny_llama, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(smol_armo, "COMPONENTS", (16, 32))  # it has 32 features
+    monkeypatch.setattr(smol_armo, "SEEDS", 1)
     model = dataclasses.replace(tiny_model, backbone=tiny_llama(max_position_embeddings=2048))
     told = smol_armo.train(shared_data, tmp_path, model=model, limit=50)
     card, tensors = read(tmp_path)
