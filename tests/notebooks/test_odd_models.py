@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from lib import extract, load_items, load_model, paths, report
+from lib.analyses.separability import stats as separability
 from lib.book import applies, pages, plan
 from lib.data import published
 from lib.extraction import save_run
@@ -31,6 +32,11 @@ RAN = [
 EXPLAINED = [name for name in plan.notebooks() if applies.explains(name)]
 DATASET = "stimuli/controlled"
 ODD_MODELS = ("nineteen", "single", "sparse", "collapsed")
+FEW = {
+    separability.separability_as_published: {"components": (10, separability.PUBLISHED)},
+    separability.probes: {"flips": 4, "repeats": 2},
+    separability.readout: {"flips": 4, "repeats": 2, "plants": 2},
+}
 SPARSE = ("sarm", "steering")  # pages on rewards of sparse features
 
 
@@ -75,8 +81,18 @@ def read_once():
         yield
 
 
+@pytest.fixture(scope="session")
+def few_draws():
+    """Draws that move numbers, and no sentence's being there, are few."""
+    with pytest.MonkeyPatch.context() as patch:
+        for function, few in FEW.items():
+            for name, value in few.items():
+                patch.setitem(function.__kwdefaults__, name, value)
+        yield
+
+
 @pytest.fixture
-def run_page(monkeypatch, planted_once, read_once):
+def run_page(monkeypatch, planted_once, read_once, few_draws):
     """Executes a notebook's cells: ``run_page(name, **parameters)`` is what it showed."""
 
     def execute(name: str, **given) -> Shown:
