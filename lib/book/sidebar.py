@@ -12,6 +12,7 @@ from typing import Any
 
 from sphinx.util.osutil import relative_uri
 
+THEMES = ("pydata_sphinx_theme.toctree", "add_toctree_functions")
 OUTSIDE = "search"  # at the site's root, and not in the sidebar
 TAG = re.compile(r"<(/?)(ul|li|details|a)\b[^>]*>")
 LINK = re.compile(r'(?<=<a class="reference internal" href=")[^"]+(?=">)')
@@ -73,6 +74,22 @@ def _current(tag: re.Match) -> str:
     if tag[2] == "details":
         return '<details open="open">'
     return '<a class="current reference internal" href="#">'
+
+
+def start(app: Any, mended: Callable[[str], str] = str) -> None:
+    """Let what the theme gives to each page's templates, which it tries at once, render it so."""
+    listeners = app.events.listeners["html-page-context"]
+    for place, listener in enumerate(listeners):
+        if (listener.handler.__module__, listener.handler.__name__) == THEMES:
+            listeners[place] = listener._replace(handler=_given(listener.handler, mended))
+
+
+def _given(theirs: Callable[..., None], mended: Callable[[str], str]) -> Callable[..., None]:
+    def give(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+        theirs(app, page, template, context, doctree)
+        context["generate_toctree_html"] = once(app, page, context, mended)
+
+    return give
 
 
 def once(

@@ -71,8 +71,6 @@ def _mend_page(app: Any, pagename: str, templatename: str, context: dict, doctre
         if A_CHART in context["body"]:
             app.builder.add_js_file(DRAWS_IT)
         context["body"] = told_apart(placed(context["body"], pagename), pagename)
-    if "generate_toctree_html" in context:
-        context["generate_toctree_html"] = sidebar.once(app, pagename, context, named)
     for button in context.get("header_buttons", ()):
         for link in (button, *button.get("buttons", ())):
             if link.get("label") == "source-edit-button":
@@ -91,4 +89,5 @@ def setup(app: Any) -> dict[str, Any]:
     """Mend pages when they are written, and the index when all were read."""
     app.connect("html-page-context", _mend_page, priority=AFTER_THE_THEME)
     app.connect("html-collect-pages", _mend_search)
+    app.connect("builder-inited", lambda app: sidebar.start(app, named))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
