@@ -2,6 +2,7 @@
 
 - A word has one stem, however many pages have it.
 - Pages of one notebook have the same cells, which are highlighted once.
+- A page's title is shown on the pages before, after and below it, too.
 - The plugin that writes citations is looked up once among all installed packages.
 - Trees of pages live until the site is written: looking for garbage among them finds none.
 """
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from docutils import nodes
 from pybtex import plugin
 from sphinx.search.en import SearchEnglish
 
@@ -42,10 +44,26 @@ def once(highlight: Callable[..., str]) -> Callable[..., str]:
     return highlighted
 
 
+def title_once(render: Callable[[Any], dict[str, str]]) -> Callable[[Any], dict[str, str]]:
+    """Sphinx's rendering of a part of a page, done once for each title that is text alone."""
+    made: dict[int, tuple[nodes.title, dict[str, str]]] = {}  # holds titles: their number stays
+
+    def rendered(node: Any) -> dict[str, str]:
+        if not isinstance(node, nodes.title) or not all(isinstance(n, nodes.Text) for n in node):
+            return render(node)
+        if id(node) not in made:
+            made[id(node)] = node, dict(render(node))  # Sphinx gives the same dictionary each time
+        return made[id(node)][1]
+
+    return rendered
+
+
 def _start(app: Any) -> None:
     bridge = getattr(app.builder, "highlighter", None)
     if bridge is not None:
         bridge.highlight_block = once(bridge.highlight_block)
+    if hasattr(app.builder, "render_partial"):
+        app.builder.render_partial = title_once(app.builder.render_partial)
 
 
 def setup(app: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What Sphinx finds once for all pages is what it would find for each."""
 
+from docutils import nodes
 from sphinx.highlighting import PygmentsBridge
 from sphinx.search.en import SearchEnglish
 
@@ -42,3 +43,19 @@ def test_blocks_are_highlighted_as_by_sphinx_each_once():
             made = ours(source, lang, opts=opts, location="here", **options)
             assert made == bridge.highlight_block(source, lang, opts=opts, **options)
     assert len(asked) == len(blocks)
+
+
+def test_titles_of_text_are_rendered_each_once_and_others_each_time():
+    asked, parts = [], {}  # Sphinx gives the same dictionary each time
+
+    def render(node):
+        asked.append(node)
+        parts["title"] = node.astext() if node else ""
+        return parts
+
+    ours = once.title_once(render)
+    first, second = (nodes.title("", "", nodes.Text(text)) for text in ("One", "Two"))
+    formula = nodes.title("", "", nodes.Text("Of "), nodes.math("", "x"))
+    for node in (first, second, formula, None, first, second, formula, None):
+        assert ours(node)["title"] == (node.astext() if node else "")
+    assert asked == [first, second, formula, None, formula, None]
