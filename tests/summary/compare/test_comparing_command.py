@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import paths, summary
+from lib import paths, stats, summary
 from lib.__main__ import main
 from lib.data import load_items
 from lib.errors import DataError, ParameterError, StoreError
@@ -181,8 +181,31 @@ def test_what_cannot_be_compared_is_said(folder, compared, tmp_path):
         compared(folder(bare, "c"), one)
 
 
+@pytest.fixture(scope="module")
+def made():
+    """Tables of committed runs, by what makes them, model and dataset."""
+    return {}
+
+
+@pytest.fixture
+def made_once(made, monkeypatch):
+    """Tables of a committed run, with which each comparison of its model begins, made once."""
+
+    def once(make):
+        def table(run, **options):
+            key = make, run.attrs["model"], run.attrs["dataset"], *options.items()
+            if key not in made:
+                made[key] = make(run, **options)
+            return made[key].copy()
+
+        return table
+
+    for place, name in [(stats, "validity"), (stats, "baselines"), (measure, "outcomes")]:
+        monkeypatch.setattr(place, name, once(getattr(place, name)))
+
+
 @pytest.mark.parametrize("models", [EMBEDDED[:2], EMBEDDED], ids=len)
-def test_embedded_models_are_compared_on_every_committed_set(tmp_path, capsys, models):
+def test_embedded_models_are_compared_on_every_committed_set(tmp_path, capsys, models, made_once):
     path = tmp_path / "compare.json"
     assert main(["compare", *models, "--json", str(path)]) == 0
     content = json.loads(path.read_text())
