@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def small(kills, tmp_path_factory, forked):
-    """Whose builds are forks, but for those that are killed."""
+    """Whose builds are forks, but for those that are killed or run at once."""
     made = kills.steady().checkout(tmp_path_factory.mktemp("killed") / "book", forked)
     kills.write(made, kills.WORDS[0])
     made.built()
@@ -31,10 +31,10 @@ def test_kills_of_every_way_leave_a_whole_site_and_the_next_build_is_right(kills
 def test_of_two_at_once_one_is_refused_and_the_site_is_right(kills, small, command, word):
     kills.write(small, word)
     site = small.root / "book" / "_build" / "html"
-    done = {}
+    native, done = type(small)(small.root), {}
 
     def run(name, which):
-        done[name] = small.build(which)
+        done[name] = native.build(which)
 
     with kills.reading(site) as told:
         pair = [threading.Thread(target=run, args=each) for each in ((0, "build"), (1, command))]
