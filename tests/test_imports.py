@@ -52,6 +52,18 @@ def test_a_step_of_a_build_loads_no_tables():
     assert run(code) == [""]
 
 
+def test_a_build_that_is_done_loads_no_tables():
+    code = """
+import sys, lib.book.build
+from lib.book import applies, plan, steps, toc
+steps.stale()
+toc.render()
+print(applies.missing("gating", applies.Shape(1, 1, False)))
+print(*{"numpy", "pandas", "scipy"} & set(sys.modules))
+"""
+    assert run(code) == ["a gate", ""]
+
+
 def test_what_renders_a_site_brings_no_statistics():
     """Sphinx imports the extensions of ``_config.yml`` anew in each build."""
     config = yaml.safe_load((paths.ROOT / "_config.yml").read_text(encoding="utf-8"))

@@ -7,16 +7,18 @@ leaves it out. The shape of a model is read from the files of a run, without loa
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-
-from lib import declared, paths
+from lib import analyses, paths
 from lib.book import pages
 from lib.book.plan import PagePlan
+from lib.declared import Analysis
 from lib.errors import ModelError
 
 
@@ -53,7 +55,7 @@ def suits(notebook: str, shape: Shape) -> bool:
 
 def missing(notebook: str, shape: Shape) -> str:
     """What a model of this shape lacks for an analysis, in words; empty when nothing."""
-    needed = declared.every().get(notebook)
+    needed = analysis(notebook)
     if needed is None:
         return ""
     if shape.unexplained and explains(notebook):
@@ -65,6 +67,18 @@ def missing(notebook: str, shape: Shape) -> str:
     if shape.heads < needed.heads:
         return f"{needed.heads} heads"
     return f"heads that claim {needed.concepts} concepts" * (shape.concepts < needed.concepts)
+
+
+@cache
+def analysis(notebook: str) -> Analysis | None:
+    """What the analysis of a notebook declares; ``None`` where it asks nothing of a model.
+
+    It alone is imported: those of ``lib.summary``, which need nothing of one, bring all of
+    statistics with them, which takes longer than a build that is done.
+    """
+    if notebook not in {found.name for found in pkgutil.iter_modules(analyses.__path__)}:
+        return None
+    return importlib.import_module(f"{analyses.__name__}.{notebook}").ANALYSIS
 
 
 def explains(notebook: str) -> bool:
@@ -92,15 +106,26 @@ def of_model(model) -> Shape:
 
 def of_run(folder: str | Path) -> Shape | None:
     """The shape of the model whose run lies in a folder; ``None`` when none can be read."""
-    folder = Path(folder)
+    files = tuple(Path(folder) / name for name in ("run.json", "run.safetensors"))
     try:
-        document = json.loads((folder / "run.json").read_bytes())
-        with safe_open(folder / "run.safetensors", framework="numpy") as tensors:
-            gated = "gate" in tensors.keys()  # noqa: SIM118
-        shape = _shape(document["sizes"]["head"], document["strings"]["head_concept"], gated)
-        return replace(shape, sparse=None)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError):
+        states = [path.stat() for path in files]
+        held = [(each.st_size, each.st_mtime_ns, each.st_ctime_ns, each.st_ino) for each in states]
+        return _of_files(*files, *held)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+@lru_cache(maxsize=256)  # a plan asks for the same few runs page by page
+def _of_files(described: Path, kept: Path, *held: tuple[int, ...]) -> Shape:
+    """The shape that a run's files tell, of which ``held`` says that they are the same ones."""
+    document = json.loads(described.read_bytes())
+    with kept.open("rb") as file:  # what reads tensors takes longer to import than all else here
+        length = int.from_bytes(file.read(8), "little")
+        if not length < kept.stat().st_size:
+            raise ValueError("no safetensors")
+        gated = "gate" in json.loads(file.read(length))
+    shape = _shape(document["sizes"]["head"], document["strings"]["head_concept"], gated)
+    return replace(shape, sparse=None)
 
 
 def _shape(heads: int, concepts: Iterable[str], gated: bool) -> Shape:

@@ -152,7 +152,7 @@ def _snakemake(
     command = [
         *(sys.executable, "-m", "snakemake", "--snakefile", str(paths.ROOT / "Snakefile")),
         *("--directory", str(paths.ROOT), "--quiet", "progress", "rules", "host"),
-        *("--nocolor", *options),
+        *("--nocolor", "--scheduler", "greedy", *options),  # no equations to solve at each step
     ]
     kept: deque[str] = deque(maxlen=LINES)
     with _stoppable():

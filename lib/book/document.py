@@ -6,8 +6,10 @@ is converted, and no default is put in.
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -104,7 +106,7 @@ def load(path: Path) -> dict[str, Any]:
     """
     content = read_bytes(path, what="YAML", error=ParameterError, limit=MOST_BYTES)
     try:
-        document = yaml.load(content.decode("utf-8"), _Loader) or {}
+        document = copy.deepcopy(_parsed(content))  # what follows puts more into it
     except RecursionError:
         found = f"entries nested more than {DEPTH} deep"
         raise ParameterError(f"YAML at {path}", found, "Mend the file.") from None
@@ -112,6 +114,11 @@ def load(path: Path) -> dict[str, Any]:
         found = str(error) if isinstance(error, yaml.YAMLError) else f"a value: {error}"
         raise ParameterError(f"YAML at {path}", found, "Mend the file.") from None
     return checked(document, path.name)
+
+
+@lru_cache(maxsize=8)  # a build asks for the same one or two step by step
+def _parsed(content: bytes) -> Any:
+    return yaml.load(content.decode("utf-8"), _Loader) or {}
 
 
 def checked(document: Any, where: str) -> dict[str, Any]:

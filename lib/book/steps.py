@@ -70,11 +70,17 @@ class Step:
     reads: Callable[[], Iterable[str]]  # names the files that it reads
     words: Callable[[], Any]  # what else determines its result, to be written as JSON
     work: Callable[[], Iterable[str]]  # does it; gives the files that it made
+    library: tuple[str, ...] = ()  # files that it reads as well as other steps do
 
     @cached_property  # who does one step of the graph needs no other's
+    def own(self) -> tuple[str, ...]:
+        """Files that it reads, but for those of the library."""
+        return tuple(self.reads())
+
+    @property
     def given(self) -> tuple[str, ...]:
         """Files that it reads."""
-        return tuple(self.reads())
+        return (*self.library, *self.own)
 
     @property
     def name(self) -> str:
@@ -101,10 +107,11 @@ class Digests:
             self._known = documents.read_json(self._file, what="digests", limit=LARGEST)
         except AuditError:
             self._known = {}
+        self._together: dict[tuple[str, ...], str] = {}
 
     def of(self, path: str) -> str | None:
         """Of a regular file; ``None`` where there is none."""
-        whole = os.path.join(paths.ROOT, path)  # asked for each file of the library by each step
+        whole = os.path.join(paths.ROOT, path)  # asked for hundreds of files
         try:
             held = os.stat(whole)
             if not stat.S_ISREG(held.st_mode):
@@ -123,6 +130,13 @@ class Digests:
         if time.time_ns() - held.st_ctime_ns > RECENT:
             self._known[path] = [*about, digest]
         return digest
+
+    def together(self, given: tuple[str, ...]) -> str:
+        """Of several files as one. Those that steps share are looked at once for all of them."""
+        if given not in self._together:
+            held = [(path, self.of(path)) for path in given]
+            self._together[given] = hashlib.sha256(json.dumps(held).encode()).hexdigest()
+        return self._together[given]
 
     def save(self) -> None:
         """Keep them for the next time, if there is room."""
@@ -163,11 +177,11 @@ def _of_run(
     place = _place(run)
     options = {"model": run.model, "dataset": run.dataset, **run.options}
     words = {"options": options, "versions": versions}
-    given = (*extracting, *run.inputs)
+    inputs = run.inputs
 
     def step(kind: str, place: str, after: Iterable[str], **target) -> Step:
         work = partial(_extract, options, **target)
-        return Step(kind, place, tuple(after), lambda: given, lambda: words, work)
+        return Step(kind, place, tuple(after), lambda: inputs, lambda: words, work, extracting)
 
     parts = range(run.parts if run.parts > 1 else 0)
     pieces = [
@@ -207,8 +221,8 @@ def _of_effects(
         explain(**options, out=run.effects, yes=True)
         return _files(run.effects, every=True)
 
-    given = (*explaining, *run.inputs)
-    return Step("effects", _effects_place(run), (), lambda: given, lambda: words, work)
+    place = _effects_place(run)
+    return Step("effects", place, (), lambda: run.inputs, lambda: words, work, explaining)
 
 
 def _effects_place(run: plans.RunPlan) -> str:
@@ -239,7 +253,7 @@ def _of_page(
             committed += ["CITATION.cff", *releases, *checks]
             committed += [AUDIT] if (paths.ROOT / AUDIT).is_file() else []
         committed += [page.check] if page.check else []
-        given = (f"notebooks/{page.notebook}.ipynb", *library, *committed)
+        given = (f"notebooks/{page.notebook}.ipynb", *committed)
         return (*given, *page.measurements, *page.weights)
 
     def words() -> Mapping[str, Any]:
@@ -260,6 +274,7 @@ def _of_page(
         reads,
         words,
         work,
+        library,
     )
 
 
@@ -281,10 +296,10 @@ def _of_site(plan: plans.Plan, library: tuple[str, ...]) -> Step:
         folders = ("results", "_build", "runs", "effects", "calibration", "releases")
         made = (*(f"book/{name}/" for name in folders), "book/_static/vega.js")
         book = [path for path in _files("book", every=True) if not path.startswith(made)]
-        return dict.fromkeys([*REQUIRED, *book, *library])
+        return dict.fromkeys([*REQUIRED, *book])
 
     after = tuple(page_name(page.output) for page in plan.pages)
-    return Step(*SITE.split("/"), after, reads, lambda: toc.render(plan), work)
+    return Step(*SITE.split("/"), after, reads, lambda: toc.render(plan), work, library)
 
 
 def _files(folder: str, every: bool = False) -> tuple[str, ...]:
@@ -361,7 +376,8 @@ def _receipt(step: Step) -> dict[str, Any] | None:
 def _digest(step: Step, files: Digests, done: Mapping[str, Mapping[str, str]]) -> str:
     made_from = {
         "words": step.words(),
-        "given": {path: files.of(path) for path in step.given},
+        "library": files.together(step.library),
+        "given": {path: files.of(path) for path in step.own},
         "after": {name: done[name] for name in step.after},
     }
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()

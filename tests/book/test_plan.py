@@ -744,6 +744,7 @@ def test_a_model_whose_parts_cannot_be_told_gets_none_of_those_pages(explaining,
     others = {n: each for n, each in declared.every().items() if not applies.explains(n)}
     known = {"why": analysis, **others}
     monkeypatch.setattr(declared, "every", lambda: known)
+    monkeypatch.setattr(applies, "analysis", known.get)
     can, cannot = applies.Shape(1, 0, False), applies.Shape(1, 0, False, "what it lacks")
     assert applies.suits("why", can) and applies.missing("why", cannot) == "what it lacks"
     assert applies.suits("validity", cannot)

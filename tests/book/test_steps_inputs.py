@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from lib import paths
 from lib.book import steps
 
@@ -35,3 +37,21 @@ def test_another_version_of_a_package_makes_every_run_and_page_stale(monkeypatch
     monkeypatch.setattr(steps, "version", lambda name: "0.0.0")
     after = said()
     assert before and all(after[name] != words for name, words in before.items())
+
+
+@pytest.mark.parametrize("changed", ["lib/charts/theme.py", "lib/data/items.py"])
+def test_another_file_of_the_library_is_another_digest_of_all_that_read_it(monkeypatch, changed):
+    graph, of = steps.steps(), steps.Digests.of
+    done = {name: {} for name in graph}
+
+    def digests() -> dict:
+        files = steps.Digests()
+        return {name: steps._digest(step, files, done) for name, step in graph.items()}
+
+    before = digests()
+    monkeypatch.setattr(
+        steps.Digests, "of", lambda self, path: "x" if path == changed else of(self, path)
+    )
+    after = digests()
+    readers = {name for name, step in graph.items() if changed in step.given}
+    assert readers and readers == {name for name in graph if after[name] != before[name]}

@@ -74,6 +74,8 @@ def _prepared(modules: Collection[str]) -> dict[str, Any]:
     with suppress(Exception):  # the schema of notebooks is compiled once
         nbformat = sys.modules["nbformat"]
         nbformat.validate(nbformat.v4.new_notebook())
+    with suppress(Exception):  # what starts kernels is looked for among all packages, once
+        importlib.import_module("jupyter_client.provisioning").KernelProvisionerFactory.instance()
     library = _imported((*LIBRARY, *modules))
     for left in list(weakref.finalize._registry):  # of what is imported, which no fork takes down
         left.atexit = False
