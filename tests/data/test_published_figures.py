@@ -32,13 +32,15 @@ def test_subset_sizes_are_the_benchmarks(figures):
 
 
 def test_adversarial_subsets_have_llmbars_sizes_and_the_studys_rates(figures):
-    pairs, models = figures["llmbar"]["pairs"], figures["tension"]["smollm2_135m"]
+    pairs, tension = figures["llmbar"]["pairs"], figures["tension"]
     assert pairs.items() <= COUNTS.items()
-    for accuracy in models.values():
+    assert set(tension["accuracy"]) == set(tension["overlap_by_model"])
+    for accuracy in [each for models in tension["accuracy"].values() for each in models.values()]:
         assert {name for name in accuracy if name.startswith("llmbar-adver")} == set(pairs)
-        for name, n in pairs.items():  # means over three runs: multiples of 1/(3n), to rounding
-            wins = accuracy[name] / 100 * 3 * n
-            assert abs(wins - round(wins)) <= 0.00005 * 3 * n + 1e-9
+        for name, n in pairs.items():  # means over seeds: multiples of 1/(3n), to rounding
+            rows = tension["seeds"] * n
+            wins = accuracy[name] / 100 * rows
+            assert abs(wins - round(wins)) <= 0.00005 * rows + 1e-9
 
 
 def test_a_number_that_was_not_published_says_where_it_is_from(figures):

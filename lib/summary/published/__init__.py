@@ -3,6 +3,8 @@
 ``claims.yaml``  every claim: source, words, what fills them, verdict or what it hangs on
 ``claims``       reads, fills and judges them
 ``stats``        what the figures imply
+``explained``    reward-lens on models at hand, ``silenced`` the tension study on one at hand
+``stars``        the published star beside tests of wins
 ``planted``      the published methods where the truth is known
 ``tables``       what every claim may name, ``evidence`` what single ones do
 ``words``        takeaways and values for other pages

@@ -29,7 +29,11 @@ from lib.training.tension.kept import Study
 FILE = Path(__file__).with_suffix(".yaml")
 MEND = "Mend the file of claims."
 INPUTS = {*BLOCKS, "heads", "names", "rates", "passing", "shares", "overlaps", "lengths", "planted"}
-FACTS = dict(inspect.getmembers(evidence, inspect.isfunction))  # what rows may name
+FACTS = {  # what rows may name
+    name: made
+    for name, made in inspect.getmembers(evidence, inspect.isfunction)
+    if not name.startswith("_")
+}
 
 Verdict = Literal[tuple(VERDICTS)]
 Text = Annotated[str, Field(min_length=1)]

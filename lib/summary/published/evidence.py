@@ -7,11 +7,14 @@ what verdicts hang on.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 from scipy import stats as scipy_stats
 
 from lib.analyses.validity import official
+from lib.stats import winrates
 from lib.summary.published import silenced, stars, stats, words
 from lib.summary.published.tables import Facts, Tables
 
@@ -456,25 +459,14 @@ def overlap(tables: Tables) -> Facts:
     }
 
 
-def overlap_level(tables: Tables) -> Facts:
-    """Two random sets, and whether one model's overlap is that of all of its neurons."""
-    return {**overlap(tables), "reproduced": overlap_with_all(tables)["reproduced"]}
-
-
 def overlap_with_all(tables: Tables) -> Facts:
-    """The overlap of all neurons with a top set, and which published ones it explains."""
+    """The overlap of all neurons with a top set, where scores below 0 count as 0."""
     large = tables.figures["tension"]["gpt2_large"]
-    own = tables.figures["tension"]["overlap_by_model"]["gpt2-large"]
     taken, share = stats.clamped_overlap(tables.figures, tables.seed)
     return {
         "taken": taken,
         "with_all": share,
         "product": large["layers"] * large["neurons_a_layer"],
-        "reproduced": round(share, 4) == own,
-        "explained": {
-            sets: row["low"] <= share <= row["high"]
-            for sets, row in tables.every["overlaps"].items()
-        },
     }
 
 
@@ -520,37 +512,65 @@ def rmsd(tables: Tables) -> Facts:
 
 def trade_off(tables: Tables) -> Facts:
     """Is the mixed model between the others, which stand in opposite orders on the two sides?"""
-    models = tables.figures["tension"]["smollm2_135m"]
-    rows = {
-        name: {"model": name, "refuse": row["safety-refuse"], "answer": row["safety-response"]}
-        for name, row in models.items()
-    }
-    helpful, mixed, harmless = (rows[name] for name in ("helpful", "mixed", "harmless"))
+    tension = tables.figures["tension"]
+    sums = pd.DataFrame(
+        {
+            name: {
+                backbone: row[name]["safety-refuse"] + row[name]["safety-response"]
+                for backbone, row in tension["accuracy"].items()
+            }
+            for name in ("harmless", "helpful", "mixed")
+        }
+    )
+    ordered = [_ordered(**models) for models in tension["accuracy"].values()]
     return {
-        "sums": [row | {"both": row["refuse"] + row["answer"]} for row in rows.values()],
+        "sums": [
+            {"model": name, "least": column.min(), "most": column.max()}
+            for name, column in sums.items()
+        ],
         "one_side": 2 * HALF,
         "half": HALF,
-        "ordered": helpful["refuse"] < mixed["refuse"] < harmless["refuse"]
-        and harmless["answer"] < mixed["answer"] < helpful["answer"]
-        and max(helpful["refuse"], harmless["answer"]) < HALF,
+        "seeds": tension["seeds"],
+        "many": len(ordered),
+        "in_order": sum(ordered),
+        "ordered": all(ordered),
     }
+
+
+def _ordered(helpful: Mapping, mixed: Mapping, harmless: Mapping) -> bool:
+    refuse, answer = (
+        [row[name] for row in (helpful, mixed, harmless)]
+        for name in ("safety-refuse", "safety-response")
+    )
+    return (
+        refuse[0] < refuse[1] < refuse[2]
+        and answer[2] < answer[1] < answer[0]
+        and max(refuse[0], answer[2]) < HALF
+    )
 
 
 def looks(tables: Tables) -> Facts:
-    """Is the helpful model below one half where looks mislead?"""
+    """Is the helpful model of each backbone below one half where looks mislead?"""
     table = stats.looks(tables.figures)
-    helpful = table[table["model"] == "helpful"]
+    whole = table["subset"] == winrates.ALL
+    one = table[~whole]
+    helpful, judged = (table[of & (table["model"] == "helpful")] for of in (~whole, whole))
+    low = helpful["rate"] < HALF
+    shown = low & (helpful["p_adjusted"] < LEVEL)
     return {
-        "many": table["subset"].nunique(),
         "ranges": [
             {"model": name, "least": rows["rate"].min(), "most": rows["rate"].max()}
-            for name, rows in table.groupby("model", sort=False)
+            for name, rows in one.groupby("model", sort=False)
         ],
-        "tests": helpful.assign(
-            name=helpful["subset"].str.rpartition("-")[2], p=helpful["p_adjusted"].map(words.p_text)
-        ),
-        "any_above": not (helpful["rate"] < HALF).all(),
-        "all_below": (helpful["p_adjusted"] < LEVEL).all(),
+        "tests": judged.assign(p=judged["p_adjusted"].map(words.p_text)),
+        "seeds": tables.figures["tension"]["seeds"],
+        "many": helpful["subset"].nunique(),
+        "backbones": len(judged),
+        "cells": len(helpful),
+        "below": int(low.sum()),
+        "shown": int(shown.sum()),
+        "any_above": not low.all(),
+        "all_below": ((judged["rate"] < HALF) & (judged["p_adjusted"] < LEVEL)).all(),
     }
 
 

@@ -379,30 +379,39 @@ def clamped_overlap(figures: Figures, seed: int = 0) -> tuple[int, float]:
 
 
 def looks(figures: Figures) -> pd.DataFrame:
-    """Accuracies on LLMBar's adversarial subsets, each against one half.
+    """Accuracies on LLMBar's adversarial subsets, each and all together, against one half.
 
     Returns
     -------
     pandas.DataFrame
-        ``model``, ``subset``, ``n`` (pairs, from LLMBar), ``rate`` (percent, as published),
-        ``wins`` (the nearest whole number), ``p`` (exact binomial, two-sided) and
-        ``p_adjusted`` (Holm over the subsets of a model).
+        ``model``, ``backbone``, ``subset`` (``winrates.ALL`` for all of them), ``n`` (pairs, from
+        LLMBar), ``rate`` (percent, as published), ``wins`` (the nearest whole number), ``p``
+        (exact binomial, two-sided) and ``p_adjusted`` (Holm over the backbones and subsets of a
+        model; of all subsets together, over its backbones).
 
     Notes
     -----
-    The rates are multiples of 1/(3n), as means over three runs are. Runs share their pairs, so
+    The rates are multiples of 1/(3n), as means over three seeds are. Seeds share their pairs, so
     a mean counts as one run of n pairs, and the test is on the careful side.
     """
     pairs = figures["llmbar"]["pairs"]
+    rows = [
+        (model, backbone, subset, n, accuracy[subset])
+        for backbone, models in figures["tension"]["accuracy"].items()
+        for model, accuracy in models.items()
+        for subset, n in pairs.items()
+    ]
+    one = pd.DataFrame(rows, columns=["model", "backbone", "subset", "n", "rate"])
+    one["wins"] = (one["rate"] / 100 * one["n"]).round().astype(int)
+    together = one.groupby(["model", "backbone"], sort=False)[["n", "wins"]].sum().reset_index()
+    together = together.assign(subset=winrates.ALL, rate=100 * together["wins"] / together["n"])
     tables = []
-    for model, accuracy in figures["tension"]["smollm2_135m"].items():
-        given = [(subset, n, accuracy[subset]) for subset, n in pairs.items()]
-        table = pd.DataFrame(given, columns=["subset", "n", "rate"])
-        table["wins"] = (table["rate"] / 100 * table["n"]).round().astype(int)
-        table["p"] = [t.pvalue for t in map(scipy_stats.binomtest, table["wins"], table["n"])]
-        table["p_adjusted"] = permutation.holm(table["p"].to_numpy())
-        tables.append(table.assign(model=model))
-    columns = ["model", "subset", "n", "rate", "wins", "p", "p_adjusted"]
+    for table in (one, together):
+        p = [test.pvalue for test in map(scipy_stats.binomtest, table["wins"], table["n"])]
+        table = table.assign(p=p)
+        adjusted = table.groupby("model")["p"].transform(lambda p: permutation.holm(p.to_numpy()))
+        tables.append(table.assign(p_adjusted=adjusted))
+    columns = ["model", "backbone", "subset", "n", "rate", "wins", "p", "p_adjusted"]
     return pd.concat(tables, ignore_index=True)[columns]
 
 

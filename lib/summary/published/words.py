@@ -25,15 +25,18 @@ SMALL = 1e-12  # p below this are shown alike
 ABOVE, BELOW = ("strong", "tracks"), ("inverted",)
 
 AUDIT = "reward-basis-audit"
+NAMED = "1"  # of the faults that claims rest on: the list of heads' names
 # Filled from ``glued``.
 OF_THE_AUDIT = (
-    "Of {audit-claims} claims of this audit {audit-holds} hold and {audit-fails} fail; "
-    "{audit-artefact} are artefacts of its method, and {audit-undecided} can't be told, given what "
-    "was published."
+    "We cut this audit into {audit-claims} claims: {audit-holds} hold and {audit-fails} fail, "
+    "{audit-names-fail} of these by the one wrong list of names; {audit-artefact} are artefacts of "
+    "its method, and {audit-undecided} can't be told, given what was published."
 )
 ANSWER = (
-    "Of {claims} claims {claims-holds} hold and {claims-fails} fail; {claims-artefact} are "
-    "artefacts of the method, and {claims-undecided} can't be told, given what was published."
+    "Of {claims} claims that we cut the sources into {claims-holds} hold and {claims-fails} fail; "
+    "{claims-artefact} are artefacts of the method, and {claims-undecided} can't be told, given "
+    "what was published. One fault can fail several: the wrong list of names fails "
+    "{audit-names-fail}."
 )
 NAMES = (
     "{heads-misnamed} of {heads} heads were called by a name that isn't theirs. The only head that "
@@ -49,8 +52,9 @@ TAKEAWAYS = (
     "A published RMS cosine of {gap-published} contradicts the regression beside it, which allows "
     "an RMS correlation of {rms-allowed} at most where the mean is {mean-published}; {gap-needed} "
     "or more is needed.",
-    "The overlap of helpful and harmless neurons is {overlap-without} without the one model whose "
-    "top set is all of its neurons, and {overlap-published} with it.",
+    "The overlap of helpful and harmless neurons is {overlap-published} over all models and "
+    "{overlap-without} without one, whose own is, to four digits, what a top tenth shares with a "
+    "set of all neurons.",
 )
 
 
@@ -119,12 +123,14 @@ def glued(
     hh = rates[rates["subset"] == "hh-rlhf"].set_index("called")
     bound = bounds.set_index("quantity")
     most, least = bound.loc["largest RMS correlation"], bound.loc["smallest RMS cosine"]
-    both, audit = overlaps.iloc[0], claims.loc[claims["system"] == AUDIT, "verdict"]
+    both, own = overlaps.iloc[0], claims[claims["system"] == AUDIT]
+    audit, by_names = own["verdict"], own["points"].str.split(", ").map(lambda p: NAMED in p)
     return {
         "claims": str(len(claims)),
         **{f"claims-{key}": str((claims["verdict"] == v).sum()) for key, v in VERDICTS.items()},
         "audit-claims": str(len(audit)),
         **{f"audit-{key}": str((audit == v).sum()) for key, v in VERDICTS.items()},
+        "audit-names-fail": str((by_names & (audit == VERDICTS["fails"])).sum()),
         "heads": str(len(names)),
         "heads-misnamed": str((~names["right"]).sum()),
         "readability-is": hh.loc["readability", "head"],
@@ -175,7 +181,7 @@ def _crossed(row, many: bool) -> str:
 
 
 def mechanisms(
-    depths: pd.DataFrame, patches: pd.DataFrame, given: Mapping[str, float]
+    depths: pd.DataFrame, patches: pd.DataFrame, figures: Mapping[str, Mapping[str, float]]
 ) -> dict[str, str]:
     """What lenses, attribution and patches at hand say of the published method, for other pages.
 
@@ -183,8 +189,8 @@ def mechanisms(
     ----------
     depths, patches
         As ``explained`` makes them.
-    given
-        ``attribution`` of the published figures of reward-lens.
+    figures
+        Those published of reward-lens.
 
     Returns
     -------
@@ -196,11 +202,14 @@ def mechanisms(
     """
     told = dict.fromkeys(("mechanisms", "faults", "lens", "lens-end"), NO_EFFECTS)
     if len(patches):
+        given, later = figures["attribution"], figures["attribution_later"]
         plain, mended = (_over(patches, name, "+z.2f") for name in ("plain", "mended"))
         told["mechanisms"] = (
             "In reward-lens attribution and patches were published not to agree (ρ "
-            f"{given['skywork']:+.3f} and {given['armorm']:+.3f}). Computed that way "
-            f"{_where(patches)} ρ is {plain}; with the two faults of that way mended, {mended}."
+            f"{given['skywork']:+.3f} and {given['armorm']:+.3f} with version 1, "
+            f"{later['skywork']:+.3f} and {later['armorm']:+.3f} since). Computed that way "
+            f"{_where(patches)} ρ is {plain}; with the two faults of that way mended, {mended}. "
+            "The rewrite keeps both."
         )
         told["faults"] = (
             "Aligning the two responses at both ends, so that the token at which the reward is "

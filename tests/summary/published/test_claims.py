@@ -28,7 +28,12 @@ ON_RUNS = (
     "lens-alignment",
     "lens-conflict",
 )
-ON_EFFECTS = ("lens-crystallisation", "lens-norm", "lens-agreement", "lens-alignment")
+ON_EFFECTS = (
+    "lens-crystallisation-here",
+    "lens-norm",
+    "lens-agreement-here",
+    "lens-alignment",
+)
 PAGE = Path(__file__).with_name("page.txt")
 
 
@@ -177,7 +182,7 @@ CHANGES = [
         # 6 · .6074 − 5 · .709 = .0994
         (
             (TENSION, "overlap_without_gpt2_large", "mixed_helpful"),
-            *(0.709, "overlap-mixed-helpful", "artefact", "have been 0.099"),
+            *(0.709, "overlap-mixed-helpful", "undecided", "have been 0.099"),
         ),
         (
             (TENSION, "overlap_by_model", "gpt2-large"),
@@ -185,11 +190,11 @@ CHANGES = [
         ),
         # more refusals than the harmless model
         (
-            (TENSION, "smollm2_135m", "mixed", "safety-refuse"),
-            *(99.0, "trade-off", "fails", "mixed 99.00 + 57.61 = 157"),
+            (TENSION, "accuracy", "SmolLM2-135M", "mixed", "safety-refuse"),
+            *(99.0, "trade-off", "fails", "in order on 5 of 6 backbones"),
         ),
         (
-            (TENSION, "smollm2_135m", "helpful", "llmbar-adver-GPTOut"),
+            (TENSION, "accuracy", "SmolLM2-135M", "helpful", "llmbar-adver-GPTOut"),
             *(64.04, "looks", "fails", "helpful 16 to 64"),
         ),
     ],
@@ -215,10 +220,18 @@ CHANGES = [
         ((AUDIT, "geometry", "random_angle"), 95, "geometry-angles", "fails", "at 95°"),
         (PICTURE, "https://a.b", "geometry-picture", "fails", "0.17 ["),
         ((AUDIT, "disentanglement", "mean_abs"), 0.9, "geometry-picture", "fails", "rules out"),
-        # 19 of 47 are below one half, but not beyond chance
+        # 149 of 319 are below one half, but not beyond chance
         (
-            (TENSION, "smollm2_135m", "helpful", "llmbar-adver-GPTOut"),
-            *(40.43, "looks", "undecided", "GPTOut 19 of 47 (0.24)"),
+            (TENSION, "accuracy", "gpt2", "helpful"),
+            {
+                "safety-refuse": 10.68,
+                "safety-response": 86.69,
+                "llmbar-adver-neighbor": 46.27,
+                "llmbar-adver-GPTInst": 46.74,
+                "llmbar-adver-GPTOut": 46.81,
+                "llmbar-adver-manual": 47.83,
+            },
+            *("looks", "undecided", "gpt2 149 of 319 (0.26)"),
         ),
     ],
     [
@@ -346,7 +359,7 @@ def test_effects_say_whether_a_fault_makes_what_was_published(figures, table, ma
     effects = faulty(by_norm=made, by_alignment=made)
     filled = claims.claims(figures, (), [effects])
     verdict = words.VERDICTS["artefact" if made else "undecided"]
-    for key in ("lens-crystallisation", "lens-agreement"):
+    for key in ("lens-crystallisation-here", "lens-agreement-here"):
         assert row(table, key)["verdict"] == words.VERDICTS["undecided"]
         assert row(filled, key)["verdict"] == verdict, key
         assert "(planted on planted/patching)" in row(filled, key)["recomputed"]

@@ -207,17 +207,22 @@ def test_the_overlap_with_everything_is_the_size_of_the_other_set(figures):
     assert stats.clamped_overlap(figures) == (184_320, 0.1)
 
 
-def test_accuracies_where_looks_mislead_are_tested_over_all_subsets(figures):
+def test_accuracies_where_looks_mislead_are_tested_over_backbones_and_subsets(figures):
     table = stats.looks(figures)
-    helpful = table[table["model"] == "helpful"].set_index("subset")
-    assert helpful["wins"].tolist() == [26, 15, 16, 7] and helpful["n"].sum() == 319
+    assert len(table) == 3 * 6 * (4 + 1)
+    helpful = table[table["model"] == "helpful"]
+    here = helpful[helpful["backbone"] == "SmolLM2-135M"].set_index("subset")
+    assert here["wins"].tolist() == [26, 15, 16, 7, 64] and here.loc["all", "n"] == 319
+    assert here.loc["all", "rate"] == pytest.approx(100 * 64 / 319)
     # 16 or fewer of 47, twice
     exact = 2 * sum(math.comb(47, k) for k in range(17)) / 2**47
-    assert helpful.loc["llmbar-adver-GPTOut", "p"] == pytest.approx(exact)
-    # Holm: the largest of four is left as it is, the smallest is four times its own
-    assert helpful.loc["llmbar-adver-GPTOut", "p_adjusted"] == pytest.approx(exact)
-    smallest = helpful.loc["llmbar-adver-neighbor"]
-    assert smallest["p_adjusted"] == pytest.approx(4 * smallest["p"])
+    assert here.loc["llmbar-adver-GPTOut", "p"] == pytest.approx(exact)
+    one, together = (helpful[(helpful["subset"] == "all") == all_of] for all_of in (False, True))
+    # Holm: the smallest of 24, or of 6, is so many times its own
+    for rows, many in ((one, 24), (together, 6)):
+        smallest = rows.loc[rows["p"].idxmin()]
+        assert len(rows) == many
+        assert smallest["p_adjusted"] == pytest.approx(many * smallest["p"])
 
 
 # ---- Runs and planted worlds ----

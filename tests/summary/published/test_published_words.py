@@ -48,7 +48,7 @@ def test_counts_add_up(made):
     assert list(counts) == ["system", "part", "verdict", "claims"]
     sarm = counts[counts["system"] == "SARM"]
     assert sarm["verdict"].tolist() == list(words.VERDICTS.values())
-    assert sarm["claims"].tolist() == [1, 0, 2, 1]
+    assert sarm["claims"].tolist() == [1, 0, 1, 2]
 
 
 def test_values_are_text_and_follow_the_figures(made, figures):
@@ -60,7 +60,10 @@ def test_values_are_text_and_follow_the_figures(made, figures):
     own = made[0]["system"].value_counts()[words.AUDIT]
     counted = [int(values[f"audit-{verdict}"]) for verdict in words.VERDICTS]
     assert sum(counted) == int(values["audit-claims"]) == own < len(made[0])
-    assert f"Of {own} claims of this audit" in words.OF_THE_AUDIT.format_map(values)
+    named = made[0]["points"].str.contains(r"\b1\b") & (made[0]["system"] == words.AUDIT)
+    failing = (made[0].loc[named, "verdict"] == "fails").sum()
+    assert int(values["audit-names-fail"]) == failing > 1
+    assert f"We cut this audit into {own} claims" in words.OF_THE_AUDIT.format_map(values)
     assert all(isinstance(value, str) and value for value in values.values())
     given = copy.deepcopy(figures)
     given["audit"]["hh"]["rates"]["depth"] = 0.51  # .613 is above one half, .510 is not
@@ -119,11 +122,14 @@ def _renamed(name: str, names: dict[str, str]) -> str:
 
 
 def test_what_mechanisms_say_is_a_number_with_its_interval_or_a_span_over_data_sets():
-    given = {"skywork": -0.2, "armorm": -0.1}
+    given = {
+        "attribution": {"skywork": -0.2, "armorm": -0.1},
+        "attribution_later": {"skywork": -0.3, "armorm": 0.1},
+    }
     told = words.mechanisms(*patched((0.1, 0.3, 0.25, -0.05)), given)
-    assert "(ρ -0.200 and -0.100)" in told["mechanisms"]
+    assert "(ρ -0.200 and -0.100 with version 1, -0.300 and +0.100 since)" in told["mechanisms"]
     assert "for m ρ is +0.10 [+0.09, +0.11]; with the" in told["mechanisms"]
-    assert told["mechanisms"].endswith("mended, +0.30 [+0.29, +0.31].")
+    assert told["mechanisms"].endswith("mended, +0.30 [+0.29, +0.31]. The rewrite keeps both.")
     assert "adds +0.25 [+0.24, +0.26] to ρ" in told["faults"]
     assert "after 10% [9%, 11%] of the layers; with the norm that is after 30%" in told["lens"]
     assert "another response in 25% [24%, 26%]" in told["lens-end"]
