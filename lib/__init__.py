@@ -8,6 +8,24 @@
 
 Data flows one way: Items → Run → Table → Chart → Page. Importing this package imports
 nothing heavy; each name is fetched when it is first used.
+
+``data``         items: preference sets, files of pairs, stimuli
+``models``       reward models of any layout, their names and templates
+``extraction``   runs: one pass of a model over items, kept as it goes
+``mechanisms``   effects of a model's parts: lens, attribution, patches
+``training``     the embedded models, and how one's own is trained
+``check``        is a score even right?
+``stats``        tables that several analyses share
+``charts``       their figures
+``words``        tables as sentences
+``analyses``     a folder an analysis: its statistics, charts, words, planted worlds
+``planted``      worlds whose answer is known
+``calibration``  what each analysis got wrong on them
+``summary``      what several pages say together: scorecard, models compared, published claims
+``audits``       an audit as one file, and what changed since another
+``book``         pages, what they are made from, and the site
+``callback``     an audit while a trainer runs
+``report``       what a notebook calls
 """
 
 from __future__ import annotations

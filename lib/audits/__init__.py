@@ -7,5 +7,6 @@
 ``figures``   a chart as a drawing that follows the reader's colours
 ``changes``   two audits side by side, paired by hashed id
 ``words``     what changed
+``book``      the audit that a book keeps of its models
 ``command``   ``python -m lib report`` and ``python -m lib diff``
 """

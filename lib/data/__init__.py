@@ -17,6 +17,20 @@ name                   what
 =====================  ===================================================================
 
 ``NAME#FORM,FORM`` is a set's own responses manipulated, ``lib.data.manipulations``.
+
+``items``          prompts, responses, comparisons
+``asks``           what the labels of each set ask
+``concepts``       which concept a comparison is about, and which a name claims
+``measures``       what can be measured of a text without a model
+``sources``        a folder or the hub, ``github`` at a pinned commit
+``rows``           checked rows of published sets, a module each: ``beavertails``, ``helpsteer2``,
+                   ``hh_rlhf``, ``llmbar``, ``reward_bench``, ``reward_bench_2``, ``rm_bench``,
+                   ``ultrafeedback``, ``xstest``
+``file``           a user's own files, whose rows ``layouts`` reads; ``raters`` says whose choices
+``stimuli``        pairs of our own
+``manipulations``  a set's own responses with more of a surface
+``describe``       a set in a few lines
+``published``      figures of published audits
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ dtype, device, versions), so heads that change are scored again without running 
 ``stream``    sets that don't fit in memory, ``lazy`` what is read of them when asked for
 ``workers``   processes that share one extraction; ``verify`` does a few items of a run again
 ``folders``   locks, and whose a folder is
+``estimate``  how long scoring takes
+``command``   ``python -m lib extract``
 """
 
 from __future__ import annotations

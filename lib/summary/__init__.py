@@ -19,6 +19,7 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 ``contested``     items on which two models are sure of different responses
 ``profiles``      at which part of its layers each model's ranking is settled
 ``depths``        models paired on that
+``published``     what published audits claim, and what of it holds
 """
 
 from lib.summary.compare.agreement import agreement

@@ -7,7 +7,7 @@ stimuli that names are tested on.
 ``stats``        ``study``: how many bases, how steady, their names
 ``naming``       evidence for a name, and the test that it must pass
 ``few``          ``few_shot``: new users by number of pairs, beside other rewards
-``charts``       ``few_shot``, ``weights``
+``charts``       ``few_shot``
 ``words``        takeaways
 ``worlds``       ``planted_people``
 ``calibration``  users alike or mixed: bases counted, spans claimed, names given

@@ -4,7 +4,7 @@ Of one run of any model.
 
 ``stats``   ``counts``, ``unscored``, ``lengths``, ``length_summary``
 ``charts``  ``lengths``, ``dropped``
-``words``   ``counted``
+``words``   ``glued``: counts for other pages
 """
 
 from lib.declared import EACH, Analysis

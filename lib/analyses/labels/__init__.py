@@ -4,8 +4,9 @@ Of one run whose comparisons vary one criterion at a time, of a model whose head
 
 ``naming``       which concept a name claims, which criteria a run has
 ``stats``        ``label_matrix``, ``label_check``, ``named``, ``names_p``
+``fits``         ``fits_p``: does a head win more in its own column than its kind does?
 ``exchanges``    the contrasts that accuse a name
-``multitrait``   do heads of one concept agree?
+``multitrait``   ``mtmm``: do heads of one concept agree?
 ``charts``       ``labels``
 ``words``        takeaways
 ``worlds``       ``label_world``, ``label_wins``, ``agreement_gaps``

@@ -4,6 +4,7 @@ Of one run of a model whose reward reads a sparse autoencoder.
 
 ``stats``        ``collapse``, ``quality``, ``here``, ``accuracy``, ``attribution``, ``features``,
                  ``names``, ``contexts``, ``stability``
+``examples``     ``contexts``: where a feature fires, in texts that may be shown
 ``charts``       features, and criteria that they respond to
 ``words``        takeaways
 ``worlds``       ``dictionary_world``

@@ -2,8 +2,8 @@
 
 Of one run with states whose comparisons vary one criterion at a time.
 
-``stats``        ``separability``, ``separability_as_published``, ``ceiling``
-``readout``      what is lost between states and head, ``learning_curve``
+``stats``        ``probes``, ``separability_as_published``, ``ceiling``
+``readout``      ``readout``: what is lost between states and head; ``learning_curve``
 ``charts``       probes, read-outs, curves
 ``words``        takeaways
 ``worlds``       ``separability_world``

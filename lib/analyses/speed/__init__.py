@@ -3,7 +3,7 @@
 Of measurements that ``bench/`` left as JSON, of no run.
 
 ``stats``   ``ways``, ``totals``, ``workers``, ``starts``, ``memory``, ``targets``
-``charts``  ``ways``
+``charts``  ``seconds``
 ``words``   takeaways
 """
 

@@ -3,9 +3,10 @@
 Of one run of any model. Win rates are shared by many analyses and so lie below:
 ``lib.stats.validity``, ``validity_as_published``, ``baselines``, ``lib.charts.validity``.
 
-``official``     the benchmarks' own scores, ``official_words`` their part of the page
-``words``        takeaways and what the page keeps
-``calibration``  verdicts, intervals, power
+``official``        the benchmarks' own scores
+``official_words``  their part of the page
+``words``           takeaways and what the page keeps
+``calibration``     verdicts, intervals, power
 """
 
 from lib.declared import EACH, Analysis
