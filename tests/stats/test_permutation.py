@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from lib import paths
 from lib.planted.worlds import wins
 from lib.stats.permutation import departures, flips, holm, sign_flip, sign_flips
 
@@ -191,3 +193,10 @@ def test_a_large_page_takes_seconds():
     start = time.perf_counter()
     departures([((1, n),) for (n,) in many], 100, 0.05 / 200_000)
     assert time.perf_counter() - start < 30
+
+
+def test_chance_needs_as_many_comparisons_as_methods_say():
+    text = (paths.ROOT / "book" / "methods.md").read_text(encoding="utf-8")
+    least = int(re.search(r"of fewer than ([\d,]+) independent", text)[1].replace(",", ""))
+    found = departures([((1, n),) for n in range(1, least + 1)], np.arange(1, least + 1), 0.05)
+    assert np.flatnonzero(found <= 0.05).tolist() == [least - 1]
