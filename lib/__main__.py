@@ -549,7 +549,7 @@ COMMANDS = {
         "run a model once over a dataset",
         _extract,
         {
-            "--model": "an embedded model's name, or a folder",
+            "--model": "an embedded model's name, a folder or a hub id",
             "--dataset": "a dataset's name, or file:PATH",
             **ITEMS,
             "--out": "folder for the run",
@@ -727,7 +727,7 @@ COMMANDS = {
         _release,
         {"--again": "also where that version is kept already"},
     ),
-    "train": ("train heads on a frozen backbone", None, TRAIN),
+    "train": ("train heads on a frozen backbone, or whole models", None, TRAIN),
 }
 
 

@@ -146,7 +146,7 @@ def _grid(rows: pd.DataFrame) -> list[str]:
 
 
 def _row(row, width: int) -> list[str]:
-    head = f"  {row.dataset}: {row.verdict}"
+    head = f"  {MARKS[row.verdict]} {row.dataset}: {row.verdict}"
     if pd.isna(row.p):
         return _wrapped(f"{head} ({row.note})", "", width)
     numbers = (
