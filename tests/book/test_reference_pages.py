@@ -446,6 +446,9 @@ def test_an_analysis_is_added_by_following_the_page(checkout, forked):
     page = nbformat.read(checkout / "out.ipynb", as_version=4)
     shown = "".join(str(cell.get("outputs", "")) for cell in page.cells)
     assert "prefers the longer response most often" in shown
+    ruff = [str(Path(sys.executable).with_name("ruff")), "check", "--quiet", str(checkout)]
+    linted = subprocess.run(ruff, capture_output=True, text=True)
+    assert linted.returncode == 0, linted.stdout
 
 
 def _metadata():
