@@ -32,13 +32,15 @@ def _null(counts: Flips) -> np.ndarray:
     return distribution
 
 
-def sign_flip(net: np.ndarray) -> np.ndarray:
+def sign_flip(net: np.ndarray, tests: Sequence[Flips] | None = None) -> np.ndarray:
     """Two-sided exact p of each column's sum under random signs of its rows.
 
     Parameters
     ----------
     net
         Wins minus losses of each prompt, whole numbers, shape (prompts, columns).
+    tests
+        Their ``flips``, where those are known.
 
     Returns
     -------
@@ -52,8 +54,9 @@ def sign_flip(net: np.ndarray) -> np.ndarray:
     """
     net = np.asarray(np.rint(net), dtype=np.int64)
     out = np.ones(net.shape[1])
-    for column, counts in enumerate(flips(net)):
-        observed = abs(int(net[:, column].sum()))
+    sums = np.abs(net.sum(axis=0)).tolist()
+    for column, counts in enumerate(flips(net) if tests is None else tests):
+        observed = sums[column]
         if counts and observed:
             distribution = _null(counts)
             centre = len(distribution) // 2
@@ -70,11 +73,19 @@ def flips(net: np.ndarray) -> list[Flips]:
         As in ``sign_flip``.
     """
     size = np.abs(np.asarray(np.rint(net), dtype=np.int64))
-    found = (np.unique(column, return_counts=True) for column in size.T)
-    return [
-        tuple((int(s), int(m)) for s, m in zip(sizes, many, strict=True) if s)
-        for sizes, many in found
-    ]
+    return [_sizes(column) for column in size.T]
+
+
+def _sizes(column: np.ndarray) -> Flips:
+    """Sizes above 0 with how many there are of each."""
+    if column.max(initial=0) < 4 * len(column):  # counting beats sorting
+        many = np.bincount(column)
+        sizes = np.flatnonzero(many)
+        many = many[sizes]
+    else:
+        sizes, many = np.unique(column, return_counts=True)
+    some = slice(int(len(sizes) > 0 and sizes[0] == 0), None)
+    return tuple(zip(sizes[some].tolist(), many[some].tolist(), strict=True))
 
 
 def departures(

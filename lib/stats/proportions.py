@@ -6,10 +6,11 @@ functions take per-prompt totals. ``by_cluster`` makes them from rows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 PSEUDO_CLUSTERS = 0.25
 
@@ -30,9 +31,11 @@ def by_cluster(values: np.ndarray, cluster: np.ndarray) -> tuple[np.ndarray, np.
         Shapes (clusters, …) and (clusters,).
     """
     sizes = np.bincount(cluster)
-    totals = np.zeros((len(sizes), *values.shape[1:]))
-    np.add.at(totals, cluster, values)
-    return totals, sizes.astype(float)
+    many = math.prod(values.shape[1:])
+    place = cluster[:, None] * many + np.arange(many)
+    totals = np.bincount(place.ravel(), values.ravel(), len(sizes) * many)
+    shape = len(sizes), *values.shape[1:]
+    return totals.reshape(shape).astype(float, copy=False), sizes.astype(float)  # of none: int
 
 
 def by_prompt(values: np.ndarray, prompt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,7 +104,7 @@ def wilson(totals: np.ndarray, sizes: np.ndarray, level: float = 0.95) -> Interv
     if n_clusters < 2:
         return Interval(p, np.zeros_like(p), np.ones_like(p), np.full_like(p, np.inf))
     robust, n_eff = _variance(totals, sizes, n, n_clusters)
-    t = stats.t.ppf((1 + level) / 2, n_clusters - 1)
+    t = stdtrit(n_clusters - 1, (1 + level) / 2)
     shrink = 1 + t**2 / n_eff
     centre = (p + t**2 / (2 * n_eff)) / shrink
     half = t / shrink * np.sqrt(p * (1 - p) / n_eff + t**2 / (4 * n_eff**2))
@@ -145,7 +148,8 @@ def bootstrap(
         weight = generator.multinomial(n, np.full(n, 1 / n), size=stop - start)
         rates[start:stop] = (weight @ totals) / (weight @ sizes)[:, None]
     tail = (1 - level) / 2
-    return np.quantile(rates, tail, axis=0), np.quantile(rates, 1 - tail, axis=0)
+    low, high = np.quantile(rates, [tail, 1 - tail], axis=0)
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -171,9 +175,9 @@ def clustered(values: np.ndarray, cluster: np.ndarray, level: float = 0.95) -> M
     if groups < 2:
         return Mean(mean, -np.inf, np.inf, np.inf, np.nan)
     se = float(np.sqrt(groups / (groups - 1) * (totals**2).sum()) / len(values))
-    half = stats.t.ppf((1 + level) / 2, groups - 1) * se
+    half = stdtrit(groups - 1, (1 + level) / 2) * se
     if se == 0:
         p = 1.0 if mean == 0 else 0.0
         return Mean(mean, mean, mean, se, p)
-    p = float(2 * stats.t.sf(abs(mean) / se, groups - 1))
+    p = float(2 * stdtr(groups - 1, -abs(mean) / se))
     return Mean(mean, mean - half, mean + half, se, p)

@@ -8,11 +8,12 @@ the share of ties, which a win rate hides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 from scipy import stats as scipy_stats
 
 from lib.data import asks
@@ -22,6 +23,7 @@ from lib.stats import permutation, proportions, relations
 ALL = "all"
 NAMED_ALL = f"{ALL} (subset)"  # a part of the comparisons that its data set calls "all"
 VERDICTS = ("strong", "tracks", "inverted", "chance", "inconclusive", "undefined")
+FOUND = VERDICTS[:3]
 MEAN = "a mean over criteria of which each asks its own question"
 STRONG = 0.65
 CHANCE = (0.45, 0.55)
@@ -117,41 +119,49 @@ def validity(
 def _table(scores, names, aligned: Aligned, longer, alpha, draws, seed, whole=True) -> pd.DataFrame:
     gaps = aligned.gaps(scores)
     subsets = by_subset(aligned)
-    parts = [
-        _rows(gaps[mask], names, aligned.prompt[mask], longer[mask], subset, alpha, draws, seed)
-        for subset, mask in subsets
-    ]
-    table = pd.concat(parts, ignore_index=True)
-    if not whole and len(subsets) > 2:
-        mean = table["subset"] == ALL
-        table.loc[mean, ["p", "p_length"]] = np.nan
-        table.loc[mean, "note"] = MEAN
-        table.loc[mean, "flips"] = pd.Series([()] * mean.sum(), table.index[mean])
     # A subset of every row is the same question as "all".
     repeats = len(subsets) == 2 and bool(subsets[1][1].all())
-    distinct = (table["subset"] == ALL) | (not repeats)
+    parts = [
+        _rows(gaps[mask], aligned.prompt[mask], longer[mask], alpha, draws, seed)
+        for _, mask in subsets[: 1 if repeats else None]
+    ]
+    parts, tests = zip(*parts * (1 + repeats), strict=True)
+    tests = [test for part in tests for test in part]
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    subset = np.repeat(np.asarray([name for name, _ in subsets], object), len(names))
+    rows |= {"head": np.tile(np.asarray(names, object), len(subsets)), "subset": subset}
+    overall = subset == ALL
+    if not whole and len(subsets) > 2:
+        rows["p"][overall] = rows["p_length"][overall] = np.nan
+        rows["note"][overall] = MEAN
+        tests = [() if mean else test for mean, test in zip(overall, tests, strict=True)]
+    distinct = overall | (not repeats)
+    m = max(1, int(np.isfinite(rows["p"][distinct]).sum()))
     for raw, adjusted in (("p", "p_adjusted"), ("p_length", "p_length")):
-        found = np.full(len(table), np.nan)
-        found[distinct] = permutation.holm(table.loc[distinct, raw].to_numpy())
+        found = np.full(len(subset), np.nan)
+        found[distinct] = permutation.holm(rows[raw][distinct])
         found[~distinct] = found[distinct] if repeats else np.nan
-        table[adjusted] = found
-    m = max(1, int(table.loc[distinct, "p"].notna().sum()))
-    table["mde"] = permutation.departures(list(table.pop("flips")), table["n"], alpha / m, POWER)
-    table["verdict"] = verdicts(table, alpha)
-    table["length"] = _beside(table, table.pop("alike"), table.pop("rival"), alpha)
+        rows[adjusted] = found
+    rows["mde"] = permutation.departures(tests, rows["n"], alpha / m, POWER)
+    rows["verdict"] = verdicts(rows, alpha)
+    rows["length"] = _beside(rows, alpha)
     columns = ["head", "subset", "n", "prompts", *RATES, "d_z", "p", "p_adjusted", "verdict"]
-    return table[[*columns, "mde", "note", *LENGTH]]
+    return pd.DataFrame({name: rows[name] for name in [*columns, "mde", "note", *LENGTH]})
 
 
-def _beside(table, alike, rival, alpha) -> np.ndarray:
+def _beside(rows, alpha) -> np.ndarray:
     """The column ``length``."""
-    found = table["verdict"].isin(["strong", "tracks", "inverted"])
-    more = (table["advantage"] > 0) & (table["p_length"] < alpha)
+    found = np.isin(rows["verdict"], FOUND)
+    more = (rows["advantage"] > 0) & (rows["p_length"] < alpha)
+    with_longer, over_longer = rows["alike"] == LONGER, rows["rival"] == LONGER
     return np.select(
-        [table["agreement"] >= ALIKE, found & ~more],
-        [alike.map(AS_LENGTH.format), rival.map(NO_MORE.format)],
+        [rows["agreement"] >= ALIKE, found & ~more],
+        [
+            np.where(with_longer, AS_LENGTH.format(LONGER), AS_LENGTH.format(SHORTER)),
+            np.where(over_longer, NO_MORE.format(LONGER), NO_MORE.format(SHORTER)),
+        ],
         "",
-    )
+    ).astype(object)
 
 
 def by_subset(aligned: Aligned) -> list[tuple[str, np.ndarray]]:
@@ -171,13 +181,14 @@ def by_subset(aligned: Aligned) -> list[tuple[str, np.ndarray]]:
     return [(ALL, everything), *named]
 
 
-def _rows(gaps, names, prompt, longer, subset, alpha, draws, seed) -> pd.DataFrame:
-    n = len(gaps)
+def _rows(gaps, prompt, longer, alpha, draws, seed) -> tuple[dict, list[permutation.Flips]]:
+    """Columns of a subset's rows, one a head, nothing adjusted, and what each test flips."""
+    n, heads = gaps.shape
     if n == 0:
-        empty = dict.fromkeys([*RATES, "d_z", "p", *LENGTH[:-1]], np.nan)
-        empty |= {"flips": (), "alike": LONGER, "rival": LONGER}
-        row = {"subset": subset, "n": 0, "prompts": 0, **empty, "note": "no comparisons"}
-        return pd.DataFrame([{"head": name, **row} for name in names])
+        row = dict.fromkeys([*RATES, "d_z", "p", *LENGTH[:-1]], np.nan)
+        row |= {"n": 0, "prompts": 0, "alike": LONGER, "rival": LONGER, "note": "no comparisons"}
+        columns = {name: np.full(heads, value, _kind(value)) for name, value in row.items()}
+        return columns, [()] * heads
     _, prompt = np.unique(prompt, return_inverse=True)
     sign = np.sign(gaps)
     lost = ~np.isfinite(gaps).all(axis=0)
@@ -188,38 +199,31 @@ def _rows(gaps, names, prompt, longer, subset, alpha, draws, seed) -> pd.DataFra
     interval = proportions.wilson(totals, sizes, 1 - alpha)
     boot_low, boot_high = proportions.bootstrap(totals, sizes, draws, seed, 1 - alpha)
     net = 2 * totals - sizes[:, None]
-    p, tests = permutation.sign_flip(net), permutation.flips(net)
+    tests = permutation.flips(net)
+    p = permutation.sign_flip(net, tests)
     undefined = lost | (ties == n)
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread = gaps.std(axis=0, ddof=1) if n > 1 else np.full(len(names), np.nan)
+        spread = gaps.std(axis=0, ddof=1) if n > 1 else np.full(heads, np.nan)
         d_z = np.where(spread > 0, gaps.mean(axis=0) / spread, np.nan)
-    table = pd.DataFrame(
-        {
-            "head": names,
-            "subset": subset,
-            "n": n,
-            "prompts": len(sizes),
-            "wins": wins,
-            "ties": ties,
-            "losses": losses,
-            "win_rate": interval.estimate,
-            "low": interval.low,
-            "high": interval.high,
-            "boot_low": boot_low,
-            "boot_high": boot_high,
-            "d_z": d_z,
-            "p": np.where(undefined, np.nan, p),
-            "flips": [() if gone else test for gone, test in zip(lost, tests, strict=True)],
-            **_length(won, (longer + 1) / 2, interval.estimate, prompt),
-            "note": np.select(
-                [lost, ties == n], ["scores that are not numbers", "all comparisons tie"], ""
-            ),
-        }
-    )
-    table[RATES] = table[RATES].astype(float)
-    table.loc[lost, [*RATES, "d_z"]] = np.nan
-    table.loc[undefined, LENGTH[:-1]] = np.nan
-    return table
+    rates = (wins, ties, losses, interval.estimate, interval.low, interval.high)
+    known = dict(zip(RATES, (*rates, boot_low, boot_high), strict=True)) | {"d_z": d_z}
+    length = _length(won, (longer + 1) / 2, interval.estimate, prompt)
+    told = [lost, ties == n], ["scores that are not numbers", "all comparisons tie"]
+    columns = {
+        "n": np.full(heads, n),
+        "prompts": np.full(heads, len(sizes)),
+        **{name: np.where(lost, np.nan, values) for name, values in known.items()},
+        "p": np.where(undefined, np.nan, p),
+        **length,
+        **{name: np.where(undefined, np.nan, length[name]) for name in LENGTH[:-1]},
+        "note": np.select(*told, "").astype(object),
+    }
+    return columns, [() if gone else test for gone, test in zip(lost, tests, strict=True)]
+
+
+def _kind(value) -> type:
+    """Of the column that is to hold the value."""
+    return object if isinstance(value, str) else type(value)
 
 
 def _length(won, longer, rate, prompt) -> dict:
@@ -238,8 +242,8 @@ def _length(won, longer, rate, prompt) -> dict:
     more = own - (longer if strong else 1 - longer)[:, None]
     totals, _ = proportions.by_cluster(2 * more, prompt)
     return {
-        "alike": np.where(with_longer >= with_shorter, LONGER, SHORTER),
-        "rival": np.where(wins == strong, LONGER, SHORTER),
+        "alike": np.where(with_longer >= with_shorter, LONGER, SHORTER),  # what it chooses as
+        "rival": np.where(wins == strong, LONGER, SHORTER),  # what it has its advantage over
         "agreement": np.maximum(with_longer, with_shorter),
         "advantage": more.mean(axis=0),
         "p_length": permutation.sign_flip(totals),
@@ -281,14 +285,14 @@ def tied(table: pd.DataFrame) -> pd.Series:
     return table["ties"] / table["n"].where(table["n"] > 0)
 
 
-def verdicts(table: pd.DataFrame, alpha: float = 0.05) -> np.ndarray:
+def verdicts(table: Mapping[str, ArrayLike], alpha: float = 0.05) -> np.ndarray:
     """The verdict of each row: from ``p``, ``p_adjusted``, ``win_rate``, its interval, ``mde``."""
-    found = (table["p_adjusted"] < alpha).to_numpy()
-    numbers = ("win_rate", "low", "high", "mde")
-    rate, low, high, mde = (table[column].to_numpy(float) for column in numbers)
+    numbers = ("p", "p_adjusted", "win_rate", "low", "high", "mde")
+    p, adjusted, rate, low, high, mde = (np.asarray(table[name], float) for name in numbers)
+    found = adjusted < alpha
     return np.select(
         [
-            table["p"].isna().to_numpy(),
+            np.isnan(p),
             found & (rate > 0.5) & (low >= STRONG),
             found & (rate > 0.5),
             found & (rate < 0.5),
