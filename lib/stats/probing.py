@@ -15,8 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
-from sklearn.model_selection import GroupKFold
+from scipy import linalg
+from scipy.special import ndtri, stdtr, stdtrit
+
+from lib.stats.folds import grouped
 
 CS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1, 1.0)
 INNER = 3
@@ -84,17 +86,15 @@ def prepare(
     change when rows change sign, so one preparation serves every flipped control.
     """
     difference = np.asarray(difference, float)
-    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
     out = []
-    for train, test in splitter.split(difference, groups=group):
+    for train, test in grouped(group, folds, seed):
         inside = min(INNER, len(np.unique(group[train])))
-        inner = GroupKFold(inside, shuffle=True, random_state=seed)
         out.append(
             Fold(
                 split(difference, length, train, test, components),
                 tuple(
                     split(difference, length, train[a], train[b], components)
-                    for a, b in inner.split(train, groups=group[train])
+                    for a, b in grouped(group[train], inside, seed)
                 ),
             )
         )
@@ -277,7 +277,7 @@ def beyond(found: float, flipped: np.ndarray) -> float:
         return np.nan
     if scale == 0:
         return 0.0 if found > flipped.mean() else 1.0
-    return float(stats.t.sf((found - flipped.mean()) / scale, len(flipped) - 1))
+    return float(stdtr(len(flipped) - 1, -(found - flipped.mean()) / scale))
 
 
 def spread(flipped: np.ndarray) -> float:
@@ -300,4 +300,4 @@ def detectable(scale: np.ndarray, draws: int, alpha: float, power: float) -> np.
     """
     if draws < 2:
         return np.full(np.shape(scale), np.nan)
-    return (stats.t.isf(alpha, draws - 1) + stats.norm.ppf(power)) * scale
+    return (ndtri(power) - stdtrit(draws - 1, alpha)) * scale

@@ -16,18 +16,20 @@ effect on the score and can't be told from a run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy import stats as scipy_stats
-from sklearn.model_selection import GroupKFold
+from scipy.special import ndtri
 
 from lib.run import Aligned, align
 from lib.stats import permutation, probing, proportions
 from lib.stats.correlation import spearman
 from lib.stats.effects import attainable
+from lib.stats.folds import grouped
 from lib.stats.proportions import clustered
 from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, POWER, by_subset
 
@@ -348,7 +350,7 @@ def _adjusted(table: pd.DataFrame, repeats: bool, alpha: float) -> pd.DataFrame:
     if repeats:
         table.loc[~distinct, "p_adjusted"] = adjusted
     m = max(1, int(table.loc[distinct, "p"].notna().sum()))
-    z = scipy_stats.norm.ppf(1 - alpha / (2 * m)) + scipy_stats.norm.ppf(POWER)
+    z = ndtri(1 - alpha / (2 * m)) + ndtri(POWER)
     table["mde"] = attainable(z * table.pop("se"))
     last = ["raw_gain", "raw_low", "raw_high", "chosen", "note"]
     return table[[*(c for c in table if c not in last), *last]]
@@ -394,8 +396,7 @@ def _margins(run, gaps, spread, prompt, folds, seed):
             margins[UNIFORM] = gaps @ (fixed @ matrix.T)
     margins |= {rule: np.empty(len(gaps)) for rule in ("gate's mean", BEST, RIDGE)}
     picked = []
-    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
-    for train, test in splitter.split(gaps, groups=prompt):
+    for train, test in grouped(prompt, folds, seed):
         margins["gate's mean"][test] = gaps[test] @ spread[train].mean(axis=0)
         best = int(probing.right(gaps[train]).mean(axis=0).argmax())
         margins[BEST][test] = gaps[test, best]
@@ -410,16 +411,20 @@ def _ridge(gaps: np.ndarray, prompt: np.ndarray, seed: int) -> np.ndarray:
     groups = len(np.unique(prompt))
     losses = np.zeros(len(ALPHAS))
     if groups > 1:
-        inner = GroupKFold(min(3, groups), shuffle=True, random_state=seed)
-        for train, test in inner.split(gaps, groups=prompt):
-            losses += [((1 - gaps[test] @ _solve(gaps[train], a)) ** 2).sum() for a in ALPHAS]
-    return _solve(gaps, ALPHAS[losses.argmin()])
+        for train, test in grouped(prompt, min(3, groups), seed):
+            weights = _solved(gaps[train], ALPHAS)
+            losses += [((1 - gaps[test] @ weight) ** 2).sum() for weight in weights]
+    return _solved(gaps, [ALPHAS[losses.argmin()]])[0]
 
 
-def _solve(gaps: np.ndarray, alpha: float) -> np.ndarray:
+def _solved(gaps: np.ndarray, alphas: Sequence[float]) -> list[np.ndarray]:
+    """The weights by penalty."""
+    heads = gaps.shape[1]
+    if not gaps.any():
+        return [np.zeros(heads)] * len(alphas)
     unit = max(float((gaps**2).mean()), 1e-300)
-    gram = gaps.T @ gaps + alpha * unit * np.eye(gaps.shape[1])
-    return np.linalg.solve(gram, gaps.sum(axis=0)) if gaps.any() else np.zeros(gaps.shape[1])
+    gram, total, eye = gaps.T @ gaps, gaps.sum(axis=0), np.eye(heads)
+    return [np.linalg.solve(gram + alpha * unit * eye, total) for alpha in alphas]
 
 
 def debiasing(run: xr.Dataset) -> pd.DataFrame:
