@@ -63,6 +63,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from lib.documents import first_repeated
 from lib.errors import DataError, StoreError
 
 TRAINED = "prompt that a head was trained on"  # a reason in ``dropped``
@@ -130,29 +131,30 @@ def check(run: xr.Dataset) -> xr.Dataset:
     def wrong(needed, found):
         return StoreError(needed, found, "Extract the run again.")
 
+    held = run.variables  # a DataArray of each takes longer than all that is asked of it
     for name, (dims, kind, required) in SCHEMA.items():
-        if name not in run:
+        if name not in held:
             if required:
                 raise wrong(f"variable {name!r} in a run", "none")
             continue
-        if run[name].dims != dims or run[name].dtype.kind != kind:
+        variable = held[name]
+        if variable.dims != dims or variable.dtype.kind != kind:
             raise wrong(
                 f"{name!r} with dims {dims} of kind {kind!r}",
-                f"dims {run[name].dims} of kind {run[name].dtype.kind!r}",
+                f"dims {variable.dims} of kind {variable.dtype.kind!r}",
             )
     for name in COORDS:
         if name not in run.coords:
             raise wrong(f"coordinate {name!r} in a run", "none")
     for name, what in (("head", "names of heads"), ("item", "ids of items")):
-        labels = pd.Series(np.ravel(run[name].values))
-        if not labels.is_unique:
-            twice = str(labels[labels.duplicated()].iloc[0])
+        twice = first_repeated(map(str, np.ravel(held[name].values).tolist()))
+        if twice is not None:
             raise wrong(f"distinct {what} in a run", f"{twice[:80]!r} more than once")
     for name in ATTRS:
         if name not in run.attrs:
             raise wrong(f"attribute {name!r} of a run", "none")
     for side in ("better", "worse"):
-        if not np.isin(run[side].values, run["response"].values).all():
+        if not np.isin(held[side].values, held["response"].values).all():
             raise wrong(f"{side!r} among the run's responses", "others")
     return run
 
@@ -174,11 +176,11 @@ def texts(values: Iterable) -> np.ndarray:
 
 def comparisons(run: xr.Dataset) -> pd.DataFrame:
     """The run's comparisons as a table: item, better, worse, criterion, subset."""
-    columns = ("better", "worse", "criterion", "subset")
-    table = pd.DataFrame({column: run[column].values for column in columns})
-    position = run.indexes["response"].get_indexer(table["better"])
-    table.insert(0, "item", run["item"].values[run["item_of_response"].values[position]])
-    return table
+    better = run["better"].values
+    position = run.indexes["response"].get_indexer(better)
+    columns = {"item": run["item"].values[run["item_of_response"].values[position]]}
+    columns |= {name: run[name].values for name in ("better", "worse", "criterion", "subset")}
+    return pd.DataFrame(columns)
 
 
 @dataclass(frozen=True)
@@ -227,21 +229,19 @@ def align(run: xr.Dataset, table: pd.DataFrame | None = None) -> Aligned:
     DataError
         When the table belongs to other items, or the run holds none of its items.
     """
-    if table is None:
-        table = comparisons(run)
+    given = run if table is None else table
     index = run.indexes["response"]
-    better, worse = index.get_indexer(table["better"]), index.get_indexer(table["worse"])
-    given = len(table)
+    better, worse = (index.get_indexer(given[side].to_numpy()) for side in ("better", "worse"))
     known = (better >= 0) & (worse >= 0)
-    better, worse, table = better[known], worse[known], table[known]
+    better, worse = better[known], worse[known]
     owner = run["item_of_response"].values
     foreign = owner[better] != owner[worse]
-    if "item" in table:
-        foreign |= run["item"].values[owner[better]] != table["item"].astype(str).to_numpy()
-    if foreign.any() or (given and not known.any()):
+    if table is not None and "item" in table:
+        foreign |= run["item"].values[owner[better]] != table["item"][known].astype(str).to_numpy()
+    if foreign.any() or (len(known) and not known.any()):
         raise DataError(
             f"comparisons of the items that the run of {run.attrs['dataset']} holds",
-            f"{int(foreign.sum()) or given} of other items",
+            f"{int(foreign.sum()) or len(known)} of other items",
             "Give the comparisons of the items that were extracted, or none.",
         )
     _, prompt = np.unique(run["prompt_hash"].values[owner[better]], return_inverse=True)
@@ -249,8 +249,8 @@ def align(run: xr.Dataset, table: pd.DataFrame | None = None) -> Aligned:
         better,
         worse,
         prompt,
-        table["criterion"].to_numpy(np.str_),
-        table["subset"].to_numpy(np.str_),
+        given["criterion"].to_numpy()[known].astype(np.str_),
+        given["subset"].to_numpy()[known].astype(np.str_),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
-from scipy import stats
+from scipy.special import ndtri
 
 from lib.run import check
 
@@ -220,7 +220,7 @@ def model_wins(
         return np.sqrt(alike) * prompt + np.sqrt(1 - alike) * row
 
     drawn = np.sqrt(agreement) * luck(1) + np.sqrt(1 - agreement) * luck(len(rates))
-    return (drawn < stats.norm.ppf(rates)).astype(float).reshape(-1, len(rates))
+    return (drawn < ndtri(rates)).astype(float).reshape(-1, len(rates))
 
 
 def validity_world(pairs: int = 600, strength: float = 0.8, seed: int = 0) -> xr.Dataset:

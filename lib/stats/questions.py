@@ -64,13 +64,9 @@ def questions(
     length = np.log(np.maximum(run["n_response_tokens"].values, 1))
     owner = run["item_of_response"].values
     kinds = _prompt_types(run["gate_hidden"].values)
-    about = np.asarray(
-        [
-            _concept(run.attrs["dataset"], *pair)
-            for pair in zip(aligned.criterion, aligned.subset, strict=True)
-        ],
-        dtype=object,
-    )
+    asked = list(zip(aligned.criterion.tolist(), aligned.subset.tolist(), strict=True))
+    known = {pair: _concept(run.attrs["dataset"], *pair) for pair in dict.fromkeys(asked)}
+    about = np.asarray([known[pair] for pair in asked], dtype=object)
     out = []
     for concept in dict.fromkeys(about) or ["every criterion"]:
         rows = np.flatnonzero((about == concept) & kept)
@@ -103,9 +99,9 @@ def questions(
 
 def _concept(dataset: str, criterion: str, subset: str) -> str:
     try:
-        return concepts.of_comparison(dataset, str(criterion), str(subset)) or str(criterion)
+        return concepts.of_comparison(dataset, criterion, subset) or criterion
     except DataError:
-        return str(criterion)
+        return criterion
 
 
 def _prompt_types(states: np.ndarray) -> np.ndarray:

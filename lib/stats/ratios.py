@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from lib.stats.signed import per_prompt
 
@@ -43,7 +43,7 @@ def share(values: np.ndarray, of: np.ndarray, level: float = 0.95) -> Ratio:
     a, b = values.mean(axis=0), of.mean(axis=0)
     if n < 2:
         return Ratio(*np.full((3, *a.shape), np.nan))
-    scale = stats.t.ppf((1 + level) / 2, n - 1) ** 2 / (n * (n - 1))
+    scale = stdtrit(n - 1, (1 + level) / 2) ** 2 / (n * (n - 1))
     left, right = values - a, of - b
     va, vb, both = (
         (x * y).sum(axis=0) * scale for x, y in ((left,) * 2, (right,) * 2, (left, right))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from lib.stats import proportions
 
@@ -106,6 +106,6 @@ def signed(values: np.ndarray, level: float = 0.95) -> Signed:
         half = np.full_like(mean, np.inf)
     else:
         spread = values.std(axis=0, ddof=1) / np.sqrt(count)
-        half = stats.t.ppf((1 + level) / 2, count - 1) * spread
+        half = stdtrit(count - 1, (1 + level) / 2) * spread
     same = (1 + np.sign(values) * np.sign(mean)).mean(axis=0) / 2
     return Signed(mean, mean - half, mean + half, flipped(values), same)

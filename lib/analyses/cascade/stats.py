@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy import stats as scipy_stats
+from scipy.special import ndtri, stdtrit
 
 from lib.run import align
 from lib.stats import permutation, proportions
@@ -236,7 +237,7 @@ def _mean(margins: Matched, rule: int, null: np.ndarray, alpha: float) -> dict:
         return row
     margin = margins.margin[:, usable, rule]
     over = np.triu_indices(len(usable), 1)
-    r = _average(margin, over)
+    r = float(_average(margin, over))
     means = null[(slice(None), *(np.asarray(usable)[side] for side in over))].mean(axis=1)
     half = _jackknife(margin, over, alpha)
     row |= {"r": r, "low": max(-1.0, r - half), "high": min(1.0, r + half)}
@@ -251,7 +252,7 @@ def _twos(margins: Matched, rule: int, null: np.ndarray, alpha: float) -> list[d
         row |= {"other": margins.dimensions[j], "n": n, "note": reasons[i] or reasons[j]}
         if not row["note"]:
             own = margins.margin[:, [i, j], rule]
-            r = _average(own, ([0], [1]))
+            r = float(_average(own, ([0], [1])))
             low, high = _fisher(r, n, alpha)
             row |= {"r": r, "low": low, "high": high, "p": _beyond(r, null[:, i, j])}
             row["published"] = _pearson(own[:TWO])[0, 1]
@@ -320,9 +321,9 @@ def _usable(margins: Matched, rule: int) -> tuple[list[int], str]:
 
 def _ranks(margin: np.ndarray) -> np.ndarray:
     """Centred ranks of each column, of length 1: their products are Spearman's correlations."""
-    ranks = scipy_stats.rankdata(margin, axis=0)
-    ranks = ranks - ranks.mean(axis=0)
-    length = np.sqrt((ranks**2).sum(axis=0))
+    ranks = scipy_stats.rankdata(margin, axis=-2)
+    ranks = ranks - ranks.mean(axis=-2, keepdims=True)
+    length = np.sqrt((ranks**2).sum(axis=-2, keepdims=True))
     return ranks / np.where(length > 0, length, np.nan)
 
 
@@ -352,22 +353,26 @@ def _beyond(found: float, null: np.ndarray) -> float:
     return float((1 + (np.abs(null) >= abs(found) - 1e-6).sum()) / (1 + len(null)))
 
 
-def _average(margin: np.ndarray, over: tuple) -> float:
+def _average(margin: np.ndarray, over: tuple) -> np.ndarray:
+    """Mean correlation of pairs of columns, of one matrix or of each in a stack."""
     ranks = _ranks(margin)
-    return float(np.clip((ranks.T @ ranks)[over].mean(), -1, 1))
+    r = ranks.swapaxes(-1, -2) @ ranks
+    return np.clip(r[(..., *over)].mean(axis=-1), -1, 1)
 
 
 def _jackknife(margin: np.ndarray, over: tuple, alpha: float) -> float:
     """Half of the mean correlation's interval: delete-one estimates, t with n − 1 degrees."""
     n = len(margin)
-    left = [_average(np.delete(margin, k, axis=0), over) for k in range(n)]
-    return scipy_stats.t.ppf(1 - alpha / 2, n - 1) * np.sqrt((n - 1) * np.var(left))
+    rest, step = np.arange(n - 1), max(1, CHUNK // margin.size)
+    parts = [np.arange(n)[first : first + step, None] for first in range(0, n, step)]
+    left = np.concatenate([_average(margin[rest + (rest >= out)], over) for out in parts])
+    return stdtrit(n - 1, 1 - alpha / 2) * np.sqrt((n - 1) * np.var(left))
 
 
 def _fisher(r: float, n: int, alpha: float) -> tuple[float, float]:
     if abs(r) == 1:
         return np.nan, np.nan
-    half = scipy_stats.norm.ppf(1 - alpha / 2) * np.sqrt((1 + r**2 / 2) / (n - 3))
+    half = ndtri(1 - alpha / 2) * np.sqrt((1 + r**2 / 2) / (n - 3))
     return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
 
 
@@ -381,7 +386,7 @@ def _pearson(margin: np.ndarray) -> np.ndarray:
 
 def _least(level: float) -> float:
     """Standard errors that a two-sided normal test at a level finds with power .8."""
-    return scipy_stats.norm.ppf(1 - level / 2) + scipy_stats.norm.ppf(POWER)
+    return ndtri(1 - level / 2) + ndtri(POWER)
 
 
 def _judged(table: pd.DataFrame, alpha: float, detectable) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from lib.analyses.concepts.cosines import jackknife, left_out, squared_length
@@ -105,24 +105,28 @@ def _others(asked: list[Pairs], one: Pairs, other: Pairs) -> np.ndarray | None:
     return np.concatenate(found) if found else None
 
 
-def _products(a: np.ndarray, b: np.ndarray, around: np.ndarray | None) -> np.ndarray:
-    """Inner products of rows, or those by Σ⁻¹ up to a factor, Σ the centred rows' covariance.
+def _products(*sides: np.ndarray, around: np.ndarray | None) -> list[np.ndarray]:
+    """Inner products of rows of two sides, of the first's own and of the second's.
 
-    Shrunk: Σ = (1 − s) XᵀX/n + s μ I, so Σ⁻¹ ∝ I − Xᵀ (c I + X Xᵀ)⁻¹ X, c = n s μ/(1 − s).
+    Or those by Σ⁻¹ up to a factor, Σ the covariance of the centred rows ``around``. Shrunk:
+    Σ = (1 − s) XᵀX/n + s μ I, so Σ⁻¹ ∝ I − Xᵀ (c I + X Xᵀ)⁻¹ X, c = n s μ/(1 − s).
     """
+    asked = ((0, 1), (0, 0), (1, 1))
+    plain = [sides[i] @ sides[j].T for i, j in asked]
     if around is None:
-        return a @ b.T
+        return plain
     n, features = around.shape
     shrunk = ledoit_wolf_shrinkage(around, assume_centered=True)
     inner = around @ around.T
     floor = shrunk * np.trace(inner) / features / max(1 - shrunk, 1e-12)
-    middle = np.linalg.solve(inner + floor * np.eye(n), around @ b.T)
-    return a @ b.T - (a @ around.T) @ middle
+    middle = [np.linalg.solve(inner + floor * np.eye(n), around @ side.T) for side in sides]
+    along = [side @ around.T for side in sides]
+    return [own - along[i] @ middle[j] for own, (i, j) in zip(plain, asked, strict=True)]
 
 
 def _between(one: Pairs, other: Pairs, around: np.ndarray | None, alpha: float) -> dict:
     a, b = one.difference, other.difference
-    across, own, others = (_products(x, y, around) for x, y in ((a, b), (a, a), (b, b)))
+    across, own, others = _products(a, b, around=around)
     published = float(across.mean() / np.sqrt(own.mean() * others.mean()))
     apart = one.prompt[:, None] != other.prompt
     if not (apart.any(axis=1).all() and apart.any(axis=0).all()):
@@ -132,14 +136,14 @@ def _between(one: Pairs, other: Pairs, around: np.ndarray | None, alpha: float) 
     counts = apart.sum(), apart.sum(axis=1), apart.sum(axis=0)
     total, of_a, of_b = (s / c for s, c in zip(sums, counts, strict=True))
     se = np.sqrt(of_a.var(ddof=1) / len(a) + of_b.var(ddof=1) / len(b))
-    p = 2 * stats.t.sf(abs(total) / se, min(len(a), len(b)) - 1) if se > 0 else np.nan
+    p = 2 * stdtr(min(len(a), len(b)) - 1, -abs(total) / se) if se > 0 else np.nan
     u, v = squared_length(own), squared_length(others)
     cosine = total / np.sqrt(u * v)
     without_a = (sums[0] - sums[1]) / (counts[0] - counts[1]) / np.sqrt(left_out(own) * v)
     without_b = (sums[0] - sums[2]) / (counts[0] - counts[2]) / np.sqrt(u * left_out(others))
     spread = np.hypot(jackknife(without_a), jackknife(without_b))  # of two samples: they add up
     cosine = cosine if np.isfinite(spread) else np.nan
-    half = stats.t.ppf(1 - alpha / 2, min(len(a), len(b)) - 1) * spread
+    half = stdtrit(min(len(a), len(b)) - 1, 1 - alpha / 2) * spread
     low, high = np.clip([cosine - half, cosine + half], -1, 1)
     told = {"published": published, "label": label(published), "cosine": cosine}
     return told | {"low": low, "high": high, "p": float(p)}

@@ -12,13 +12,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy import stats
+from scipy.special import stdtrit
 
 from lib.analyses.concepts.cosines import jackknife, left_out, squared_length
 from lib.analyses.concepts.pairs import SPLITS, Pairs, halves, pairs, within
 from lib.stats import permutation, proportions, signed
 
 FLIPS = 1999
+UNLIKE = "scores that are not numbers, or equal"
 FOUND = ("found", "only as length", "not shown", "undefined")
 PAID = ("for", "against", "only as length", "not shown", "undefined")
 _FOUND = ["concept", "n", "accuracy", "low", "high", "p", "p_adjusted", "auroc", "without_length"]
@@ -210,12 +211,11 @@ def alignment(
     sd = np.where(sd > 0, sd, np.nan)
     heads, tables = run["head"].values, [pd.DataFrame(columns=_ALIGNED)]
     for asked in pairs(run):
-        table = pd.DataFrame({"concept": asked.concept, "head": heads, "n": len(asked)})
-        table["note"] = asked.note
+        cells = {"concept": asked.concept, "head": heads, "n": len(asked), "note": asked.note}
         if not asked.note:
-            table = table.assign(**_aligned(asked, sd, weight, alpha))
-            table.loc[~np.isfinite(table["gap"]), "note"] = "scores that are not numbers, or equal"
-        tables.append(table)
+            cells |= _aligned(asked, sd, weight, alpha)
+            cells["note"] = np.where(np.isfinite(cells["gap"]), "", UNLIKE).astype(object)
+        tables.append(pd.DataFrame(cells))
     table = pd.concat(tables[1:] or tables, ignore_index=True).reindex(columns=_ALIGNED)
     for p, adjusted in (("p", "p_adjusted"), ("p_without_length", "p_without_adjusted")):
         table[adjusted] = permutation.holm(table[p].to_numpy(float))
@@ -249,7 +249,7 @@ def _cosines(difference: np.ndarray, weight: np.ndarray, alpha: float) -> dict:
     published = along.mean(axis=0) / np.linalg.norm(difference.mean(axis=0))
     cosine = along.mean(axis=0) / np.sqrt(squared_length(products))
     without = (along.sum(axis=0) - along) / (n - 1) / np.sqrt(left_out(products))[:, None]
-    half = stats.t.ppf(1 - alpha / 2, n - 1) * jackknife(without)
+    half = stdtrit(n - 1, 1 - alpha / 2) * jackknife(without)
     cosine = np.where(np.isfinite(half), cosine, np.nan)
     low, high = np.clip(cosine - half, -1, 1), np.clip(cosine + half, -1, 1)
     return {"published": published, "cosine": cosine, "low": low, "high": high}

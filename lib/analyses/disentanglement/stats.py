@@ -401,18 +401,18 @@ def clusters(
     tables = []
     for kind in KINDS:
         used, label, cophenetic, position = found[kind]
-        table = pd.DataFrame({"kind": kind, "head": names, "cluster": 0, "size": 0})
-        table["stability"], table["cophenetic"] = np.nan, cophenetic
-        table["position"] = np.arange(len(names)) + len(names)
-        table["note"] = [reason or f"no variance {kind}" for reason in scores.reason]
+        many = len(names)
+        cluster, size, stability = np.zeros(many, int), np.zeros(many, int), np.full(many, np.nan)
+        place = np.arange(many) + many
+        note = np.array([reason or f"no variance {kind}" for reason in scores.reason], object)
         if len(used):
-            table.loc[used, "cluster"] = label + 1
-            table.loc[used, "size"] = np.bincount(label)[label]
-            table.loc[used, "stability"] = np.concatenate(jaccard[kind]).mean(axis=0)[label]
-            table.loc[used, "position"] = position
-            table.loc[used, "note"] = ""
-        table["position"] = table["position"].rank().astype(int) - 1
-        tables.append(table[CLUSTER_COLUMNS])
+            cluster[used], size[used] = label + 1, np.bincount(label)[label]
+            stability[used] = np.concatenate(jaccard[kind]).mean(axis=0)[label]
+            place[used], note[used] = position, ""
+        cells = {"kind": kind, "head": names, "cluster": cluster, "size": size, "note": note}
+        cells |= {"stability": stability, "cophenetic": cophenetic}
+        cells["position"] = np.argsort(np.argsort(place))
+        tables.append(pd.DataFrame(cells)[CLUSTER_COLUMNS])
     return pd.concat(tables, ignore_index=True)
 
 

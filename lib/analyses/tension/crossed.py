@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 
 class Mean(NamedTuple):
@@ -67,8 +67,8 @@ def mean(values: np.ndarray, level: float = 0.95) -> Mean:
     larger = max(seeds, prompts)
     freedom = (larger + prompts) ** 2 / (larger**2 / (n_seeds - 1) + prompts**2 / (n_prompts - 1))
     se = np.sqrt(variance)
-    half = stats.t.ppf((1 + level) / 2, freedom) * se
-    p = float(2 * stats.t.sf(abs(estimate) / se, freedom))
+    half = stdtrit(freedom, (1 + level) / 2) * se
+    p = float(2 * stdtr(freedom, -abs(estimate) / se))
     return Mean(estimate, estimate - half, estimate + half, p)
 
 
@@ -82,5 +82,5 @@ def predicted(values: np.ndarray, of: int = 1, level: float = 0.95) -> tuple[flo
     n = len(values)
     if n < 2:
         return np.nan, np.nan
-    half = stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 / of + 1 / n)
+    half = stdtrit(n - 1, (1 + level) / 2) * values.std(ddof=1) * np.sqrt(1 / of + 1 / n)
     return float(values.mean() - half), float(values.mean() + half)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
+from scipy.special import stdtr, stdtrit
 
 from lib.training.bases.fitting import SPREAD, fit, logistic
 from lib.training.bases.grouping import Pairs, dealt
@@ -144,5 +145,5 @@ def gains(before: np.ndarray, after: np.ndarray) -> tuple[float, float, float, f
     mean, df = float(gain.mean()), len(gain) - 1
     if se == 0:
         return mean, mean, mean, float(mean <= 0)
-    half = stats.t.ppf(0.975, df) * se
-    return mean, mean - half, mean + half, float(stats.t.sf(mean / se, df))
+    half = stdtrit(df, 0.975) * se
+    return mean, mean - half, mean + half, float(stdtr(df, -mean / se))
