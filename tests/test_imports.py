@@ -227,6 +227,20 @@ def test_only_calibration_imports_planted_worlds(graph):
     assert [name for name in users if not set(name.split(".")) & set(WORLDS)] == []
 
 
+def test_what_judges_planted_worlds_reads_no_words(graph):
+    """Else what was calibrated would be drawn anew for a sentence that changed."""
+    judges = [name for name in graph if name.endswith(".calibration")]
+    assert len(judges) >= 15
+    for name in judges:
+        seen, waiting = set(), [name]
+        while waiting:
+            new = graph[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        told = {"words", "charts", "markup", "report"}
+        assert [other for other in seen if told & set(other.split("."))] == [], name
+
+
 def test_every_analysis_declares_itself_as_it_is():
     known = declared.every()
     places = [each.place for each in known.values()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from lib.analyses.separability import stats
-from lib.analyses.separability.words import at_least
+from lib.analyses.separability.readout import at_least
 from lib.analyses.separability.worlds import separability_world
 from lib.planted.checks import COVERAGE, FALSE, POWER, check, many, seeds
 

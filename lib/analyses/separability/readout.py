@@ -1,6 +1,7 @@
 """From the representation to the head: what is lost on the way, and what more data would show.
 
 ``readout``         loss between the state and the head that claims the concept
+``at_least``        is a loss shown though its size isn't measurable?
 ``learning_curve``  would more comparisons have helped the probe?
 
 Probes and their folds are in ``lib.stats.probing``.
@@ -8,12 +9,13 @@ Probes and their folds are in ``lib.stats.probing``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy import stats as scipy_stats
 from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from lib.stats import permutation, probing, proportions
 from lib.stats.effects import attainable
@@ -97,7 +99,7 @@ def readout(
     spread = table.pop("spread").to_numpy(float)
     table["probe_mde"] = attainable(probing.detectable(spread, flips, alpha / count, POWER), 0.5)
     m = max(1, int(table["p"].notna().sum()))
-    z = scipy_stats.norm.ppf(1 - alpha / (2 * m)) + scipy_stats.norm.ppf(POWER)
+    z = ndtri(1 - alpha / (2 * m)) + ndtri(POWER)
     table["mde"] = attainable(z * table.pop("se"))
     table["verdict"] = np.select(
         [
@@ -202,6 +204,20 @@ def _preferring(margin: np.ndarray, target: float) -> np.ndarray:
     size = np.abs(margin)
     strength = brentq(lambda a: expit(a * size).mean() - target, 0, 1e6)
     return expit(strength * margin)
+
+
+def beyond(row: Any) -> Any:
+    """Is the concept in the state with length taken out? Of one readout or each in a table."""
+    return (row.probe_p < 0.05) & (row.probe > 0.5)
+
+
+def at_least(row: Any) -> Any:
+    """Is a loss shown though its size isn't measurable? Of one readout or each in a table.
+
+    A probe that falls short finds too small a loss, so what it finds is a lower bound.
+    """
+    lost = (row.p_adjusted < 0.05) & (row.loss > 0)
+    return (row.verdict == "not measurable") & lost & beyond(row)
 
 
 def learning_curve(

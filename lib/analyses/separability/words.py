@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from lib import words
+from lib.analyses.separability.readout import at_least, beyond
 from lib.analyses.separability.stats import PUBLISHED, RECOVERED, VERDICTS
 
 CLOSE = 0.05  # a tenth of the way from chance to always: larger misses aren't explained
@@ -93,15 +94,10 @@ def _found(row: Any) -> Any:
     return (row.p_adjusted < 0.05) & (row.accuracy > 0.5)
 
 
-def _beyond(row: Any) -> Any:
-    """With length taken out."""
-    return (row.probe_p < 0.05) & (row.probe > 0.5)
-
-
 def _probe(row: Any) -> str:
     if pd.isna(row.accuracy):
         return f"{row.concept}: no probe ({row.note})."
-    if _beyond(row):
+    if beyond(row):
         text = "can be read from the state beyond length"
     else:
         text = "is in the state only as length" if _found(row) else "was not found in the state"
@@ -113,7 +109,7 @@ def _probe(row: Any) -> str:
     )
     if pd.notna(row.flipped):
         text += f"; with signs flipped {row.flipped:.3f}"
-    if not _found(row) and not _beyond(row) and pd.notna(row.p_adjusted):
+    if not _found(row) and not beyond(row) and pd.notna(row.p_adjusted):
         text += f"; {_reach(row.mde)}"
     return f"{text}."
 
@@ -138,15 +134,6 @@ def _readout(row: Any) -> str:
 def _reach(mde: float) -> str:
     """What a probe must be right for to be found; NaN where being always right isn't enough."""
     return words.found(0.5 + mde, "a probe right for {:.3f}", "not even one always right")
-
-
-def at_least(row: Any) -> Any:
-    """Is a loss shown though its size isn't measurable? Of one readout or each in a table.
-
-    A probe that falls short finds too small a loss, so what it finds is a lower bound.
-    """
-    lost = (row.p_adjusted < 0.05) & (row.loss > 0)
-    return (row.verdict == "not measurable") & lost & _beyond(row)
 
 
 def measurable(losses: pd.DataFrame) -> list[str]:
@@ -182,7 +169,7 @@ def answer(concepts: pd.DataFrame, losses: pd.DataFrame) -> str:
     if known.empty:
         return f"No concept could be probed: {words.reasons(concepts['note'])}."
     known = _without_length(known, losses)
-    found, alone = known[_beyond(known)], known[_found(known) & ~_beyond(known)]
+    found, alone = known[beyond(known)], known[_found(known) & ~beyond(known)]
     names = f": {', '.join(found['concept'])}" if len(found) else ""
     text = f"Beyond length, a linear probe finds {len(found)} of {len(known)} concepts in the state"
     only = words.each(
