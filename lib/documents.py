@@ -36,12 +36,17 @@ class OnceEach(yaml.SafeLoader):
 
     def compose_mapping_node(self, anchor):
         """The node, its keys counted."""
-        node = super().compose_mapping_node(anchor)
-        for key, count in Counter(key.value for key, _ in node.value if key.id == "scalar").items():
-            if count > 1:
-                line = node.start_mark.line + 1
-                raise yaml.YAMLError(f"{key} {count} times in the entry at line {line}")
-        return node
+        return once_each(super().compose_mapping_node(anchor))
+
+
+def once_each(node: yaml.MappingNode) -> yaml.MappingNode:
+    """The node; a ``YAMLError`` for a key that is there twice."""
+    keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+    for key, count in keys.items():
+        if count > 1:
+            line = node.start_mark.line + 1
+            raise yaml.YAMLError(f"{key} {count} times in the entry at line {line}")
+    return node
 
 
 def read_bytes(

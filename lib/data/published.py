@@ -7,13 +7,13 @@ block names its source by a key of ``sources``.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from lib.documents import once_each
 from lib.errors import DataError
 
 FILE = Path(__file__).with_suffix(".yaml")
@@ -30,12 +30,7 @@ class OnceEach(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         """The mapping, its keys counted."""
-        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        for key, count in keys.items():
-            if count > 1:
-                line = node.start_mark.line + 1
-                raise yaml.YAMLError(f"{key} {count} times in the entry at line {line}")
-        return super().construct_mapping(node, deep)
+        return super().construct_mapping(once_each(node), deep)
 
 
 def figures(path: Path = FILE) -> dict[str, Any]:

@@ -6,7 +6,7 @@ items that nobody was fitted on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -146,9 +146,10 @@ class _Learned:
         chose.
         """
         if method == BASES:
-            yield from _right(self.bases.coefficients, map(self._weigh, given), judged)
+            known = bases.judges(self.bases.coefficients, map(self._weigh, given), judged)
+            yield from (right for _, right in known)
         elif method == ONE:
-            [same] = _right(self.one.coefficients, [np.ones((judged.users, 1))], judged)
+            _, same = bases.judge(self.one.coefficients, np.ones((judged.users, 1)), judged)
             yield from (same for _ in given)
         elif method in (ALONE, PRINCIPAL):
             cut = slice(None) if method == ALONE else slice(self.count)
@@ -163,7 +164,8 @@ class _Learned:
             gaps = self.people.gaps / self.scale * bases.SPREAD
             one = np.eye(gaps.shape[1])
             weights = (bases.weigh(one, _cut(part, gaps[part.row])) for part in given)
-            yield from _right(one, weights, _cut(judged, gaps[judged.row]))
+            known = bases.judges(one, weights, _cut(judged, gaps[judged.row]))
+            yield from (right for _, right in known)
         else:
             yield from self._published(given, judged)
 
@@ -185,15 +187,6 @@ class _Learned:
         """Rewards of pairs by each published basis."""
         rows, place = np.unique(row, return_inverse=True)
         return (self.people.difference[rows].astype(float) @ self.published)[place]
-
-
-def _right(
-    coefficients: np.ndarray, weights: Iterable[np.ndarray], judged: bases.Pairs
-) -> Iterator[np.ndarray]:
-    """What ``bases.judge`` gives second, of several weights."""
-    along = np.asarray(judged.z @ coefficients.astype(judged.z.dtype), float)
-    for weight in weights:
-        yield bases.by_user(np.einsum("ij,ij->i", along, weight[judged.user]), judged)[1]
 
 
 def _cut(pairs: bases.Pairs, z: np.ndarray) -> bases.Pairs:

@@ -30,7 +30,7 @@ users near them: a mixture of rewards looks like another reward.
 
 from lib.training.bases.fitting import LOGIT, SPREAD, Bases, fit
 from lib.training.bases.grouping import LEAST, Pairs, dealt, grouped
-from lib.training.bases.newcomers import by_user, heads, judge, weigh
+from lib.training.bases.newcomers import by_user, heads, judge, judges, weigh
 from lib.training.bases.spans import angles, cosines, matched
 from lib.training.bases.steadiness import stability
 from lib.training.bases.support import choose, gains, ranks, supported
@@ -51,6 +51,7 @@ __all__ = [
     "grouped",
     "heads",
     "judge",
+    "judges",
     "matched",
     "ranks",
     "stability",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 from scipy.special import expit
 
@@ -101,9 +103,16 @@ def judge(
     coefficients: np.ndarray, weights: np.ndarray, pairs: Pairs
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean loss and share of right choices (ties half) of each user; NaN without a pair."""
+    return next(judges(coefficients, [weights], pairs))
+
+
+def judges(
+    coefficients: np.ndarray, weights: Iterable[np.ndarray], pairs: Pairs
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """``judge`` by each of several weights."""
     along = np.asarray(pairs.z @ coefficients.astype(pairs.z.dtype), float)
-    margin = np.einsum("ij,ij->i", along, weights[pairs.user])
-    return by_user(margin, pairs)
+    for weight in weights:
+        yield by_user(np.einsum("ij,ij->i", along, weight[pairs.user]), pairs)
 
 
 def by_user(margin: np.ndarray, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
