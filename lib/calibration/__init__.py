@@ -53,8 +53,9 @@ def made(draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row an analysis: ``analysis``, ``made`` (day), ``seconds``, ``code`` (digest of all
-        code that the rows depend on), ``draws``, ``seed`` and ``versions``.
+        One row an analysis: ``analysis``, ``made`` (day), ``seconds`` (of processor time),
+        ``code`` (digest of all code that the rows depend on), ``draws``, ``seed`` and
+        ``versions``.
     """
     return pd.DataFrame(
         [

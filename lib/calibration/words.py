@@ -62,9 +62,9 @@ def made(origin: pd.DataFrame) -> str:
     first, last = origin["made"].min(), origin["made"].max()
     when = f"on {first}" if first == last else f"from {first} to {last}"
     return (
-        f"Worlds were drawn and judged {when}, in {origin['seconds'].sum():,.0f} s, with "
-        f"{words.reasons(origin['versions'])}. They are kept under a digest of all code that they "
-        "depend on, and drawn again when that changes."
+        f"Worlds were drawn and judged {when}, in {origin['seconds'].sum():,.0f} s of processor "
+        f"time, with {words.reasons(origin['versions'])}. They are kept under a digest of all code "
+        "that they depend on, and drawn again when that changes."
     )
 
 
