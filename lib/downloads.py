@@ -6,6 +6,7 @@ import base64
 import gzip
 import html
 import io
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -38,7 +39,7 @@ def csv_link(frame: pd.DataFrame) -> str:
     Names that a spreadsheet would take for a formula get a leading apostrophe. A long one is
     compressed.
     """
-    safe = frame.apply(lambda column: column.map(_cell))
+    safe = frame.apply(lambda column: _mapped(column, _cell))
     text = safe.to_csv(index=False, float_format="%.9g", lineterminator="\n")
     if len(text) > LARGE:
         packed = gzip.compress(text.encode(), mtime=0)
@@ -52,7 +53,8 @@ def parquet_link(frame: pd.DataFrame) -> str:
     from pyarrow import parquet
 
     columns = {}
-    for name, values in frame.map(_cut).items():
+    for name, values in frame.items():
+        values = _mapped(values, _cut)
         try:
             column = pa.Array.from_pandas(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -63,6 +65,11 @@ def parquet_link(frame: pd.DataFrame) -> str:
     parquet.write_table(pa.table(columns), file, compression="zstd", write_statistics=False)
     packed = base64.b64encode(file.getvalue()).decode()
     return f"data:application/vnd.apache.parquet;base64,{packed}"
+
+
+def _mapped(column: pd.Series, change: Callable[[Any], Any]) -> pd.Series:
+    """The column with its texts changed; one of numbers holds none."""
+    return column if column.dtype in (float, int, bool) else column.map(change)
 
 
 def _cell(value: Any) -> Any:
