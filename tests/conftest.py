@@ -7,11 +7,12 @@ import importlib.util
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from xdist.scheduler import LoadFileScheduling
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -112,6 +113,30 @@ def assert_rendered():
         assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
 
     return check
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory, worker_id):
+    """Folders that tests only read, made once for all workers: ``made_once(name, make)``.
+
+    ``make`` is given a folder to fill; who comes meanwhile waits for it.
+    """
+    root = tmp_path_factory.getbasetemp()
+    root = root if worker_id == "master" else root.parent
+
+    def made(name: str, make: Callable[[Path], None]) -> Path:
+        folder = root / "made once" / name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        done = folder.with_name(f"{name} is done")
+        with FileLock(folder.with_name(f"{name}.lock")):
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -136,26 +136,31 @@ def check(shown: Shown) -> None:
 
 
 @pytest.fixture(scope="session")
-def odd_models(tmp_path_factory, write_tiny):
+def odd_models(made_once, write_tiny):
     """Tiny checkpoints: ArmoRM's nineteen heads with a gate, a classifier of one label, and SARM's
     reward of sparse features, with its flag on and off.
     """
-    root = tmp_path_factory.mktemp("odd")
-    write_tiny.write_armorm(root / "nineteen", max_position_embeddings=4096)
-    write_tiny.write_classifier(root / "single", max_position_embeddings=4096)
-    for name, topk in (("sparse", True), ("collapsed", False)):
-        write_tiny.write_sarm(root / name, topk, max_position_embeddings=4096)
-    return root
+
+    def make(root: Path) -> None:
+        write_tiny.write_armorm(root / "nineteen", max_position_embeddings=4096)
+        write_tiny.write_classifier(root / "single", max_position_embeddings=4096)
+        for name, topk in (("sparse", True), ("collapsed", False)):
+            write_tiny.write_sarm(root / name, topk, max_position_embeddings=4096)
+
+    return made_once("odd models", make)
 
 
 @pytest.fixture(scope="session")
-def odd_runs(odd_models):
+def odd_runs(odd_models, made_once):
     """Folders of their runs on some stimuli."""
-    for name in ODD_MODELS:
-        model = load_model(str(odd_models / name), device="cpu")
-        run = extract(model, load_items(DATASET, limit=40), store=odd_models / "states" / name)
-        save_run(run, odd_models / "runs" / name)
-    return odd_models / "runs"
+
+    def make(root: Path) -> None:
+        for name in ODD_MODELS:
+            model = load_model(str(odd_models / name), device="cpu")
+            run = extract(model, load_items(DATASET, limit=40), store=root / "states" / name)
+            save_run(run, root / name)
+
+    return made_once("odd runs", make)
 
 
 @pytest.mark.slow
@@ -169,17 +174,20 @@ def test_a_page_runs_on_an_odd_model(odd_models, odd_runs, run_page, model, name
 
 
 @pytest.fixture(scope="session")
-def odd_effects(odd_models):
+def odd_effects(odd_models, made_once):
     """Folders of effects of their parts, of few comparisons and of one."""
-    for name in ("nineteen", "single"):
-        model = load_model(str(odd_models / name), device="cpu")
-        for many in (1, 12):
-            some = load_items(DATASET, limit=many)
-            store = odd_models / "patches" / f"{name}-{many}"
-            apart = name == "single"
-            found = effects(model, some, patched=6, attention_heads=apart, store=store)
-            save_effects(found, odd_models / "effects" / str(many) / name)
-    return odd_models / "effects"
+
+    def make(root: Path) -> None:
+        for name in ("nineteen", "single"):
+            model = load_model(str(odd_models / name), device="cpu")
+            for many in (1, 12):
+                some = load_items(DATASET, limit=many)
+                store = root / "patches" / f"{name}-{many}"
+                apart = name == "single"
+                found = effects(model, some, patched=6, attention_heads=apart, store=store)
+                save_effects(found, root / str(many) / name)
+
+    return made_once("odd effects", make)
 
 
 @pytest.mark.slow
@@ -232,10 +240,14 @@ def test_the_shapes_of_the_odd_models_are_told_from_their_runs(odd_runs):
 
 
 @pytest.fixture(scope="session")
-def choices(odd_models, write_tiny):
-    """Odd models, one of hundreds of heads too."""
-    write_tiny.write_classifier(odd_models / "hundreds", labels=300, max_position_embeddings=4096)
-    return odd_models
+def choices(odd_models, made_once, write_tiny):
+    """Odd models, one of hundreds of heads too, by their names."""
+
+    def make(root: Path) -> None:
+        write_tiny.write_classifier(root / "hundreds", labels=300, max_position_embeddings=4096)
+
+    folder = made_once("odd choices", make)
+    return {name: odd_models / name for name in ODD_MODELS} | {"hundreds": folder / "hundreds"}
 
 
 @pytest.fixture(scope="session")
@@ -258,7 +270,7 @@ def rated(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["nineteen", "hundreds", "single"])
 def test_what_chooses_a_model_runs_on_it(choices, rated, run_page, tmp_path, model):
-    place = str(choices / model)
+    place = str(choices[model])
     loaded = load_model(place, device="cpu")
     audited = {"exploits": ["stimuli/exploits", f"{rated}#all"], "selection": [rated]}
     for name, datasets in audited.items():
@@ -277,7 +289,7 @@ def test_what_chooses_a_model_runs_on_it(choices, rated, run_page, tmp_path, mod
 def test_what_compares_models_runs_on_them(choices, rated, run_page, tmp_path, other, capsys):
     from lib.summary.compare import command
 
-    models = [str(choices / name) for name in ("nineteen", other)]
+    models = [str(choices[name]) for name in ("nineteen", other)]
     found = command.run(models, [rated], tables=str(tmp_path / "tables"), device="cpu")
     told = capsys.readouterr().out
     assert "nan" not in told
