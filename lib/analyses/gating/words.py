@@ -26,10 +26,11 @@ def takeaways(
     rules: pd.DataFrame,
     debiasing: pd.DataFrame,
 ) -> list[str]:
-    """Whether the gate gains, then how it weighs; one sentence for a model without a gate."""
+    """Whether the gate is worth it, then how it weighs; one sentence for a model without one."""
     if identity["note"].iloc[0] == NO_GATE:
         return ["This model has no gate, so there is nothing to say about how it weighs its heads."]
-    sentences = [answer(rules), *parts(rules), *verbosity(debiasing), *_weighs(coefficients)]
+    sentences = [answer(rules), *longer(rules), *parts(rules)]
+    sentences += [*verbosity(debiasing), *_weighs(coefficients)]
     sentences += words.each(_untold(rules), "{rule}: {note}.")
     return [*sentences, _spreads(entropy), _identity(identity.iloc[0])]
 
@@ -95,9 +96,9 @@ def _debiased(others: pd.DataFrame) -> list[str]:
         return []
     gain, low, high = lost.loc[own, ["gain", "gain_low", "gain_high"]].iloc[0]
     text = f"Debiasing costs it {words.estimate(-gain, -high, -low)}"
-    rest = words.each(lost[~own], "{name} by " + WITHOUT)
+    rest = words.each(lost[~own], WITHOUT + " on {name}")
     return [
-        f"{text}; not debiased it would differ from {', '.join(rest)}, in no test."
+        f"{text}; without it the gate would gain {', '.join(rest)} (not tested)."
         if rest
         else f"{text}."
     ]
@@ -121,6 +122,44 @@ def _beside(rules: pd.DataFrame, subset: str) -> tuple[pd.Series, pd.DataFrame]:
         NEITHER,
     )
     return rows.loc[GATE], others
+
+
+def _worth(rules: pd.DataFrame, subset: str, others: pd.DataFrame) -> str:
+    """Whether the gate earns its place beside fixed rules and beside length."""
+    fixed = others[others["rule"] != RAW]
+    lost = [_rated(row) for row in fixed[fixed["outcome"] == LOSES].itertuples()]
+    if lost:
+        return f"not worth it as it stands: it ranks fewer than {', '.join(lost)}"
+    length = rules[(rules["subset"] == subset) & (rules["rule"] == LONGER)].dropna(subset=["gain"])
+    level = pd.concat([fixed[fixed["outcome"] != GAINS], length[length["gain_low"] <= 0]])
+    if len(level):
+        above = ", ".join(map(_rated, level.itertuples()))
+        return f"not shown to be worth it: no gain is shown on {above}"
+    return f"worth it: it gains on every fixed rule{' and on length' * len(length)}"
+
+
+def _rated(row: Any) -> str:
+    name = "the longer response alone" if row.rule == LONGER else row.rule
+    return f"{name} ({row.win_rate:.3f})"
+
+
+def _beaten(others: pd.DataFrame) -> str:
+    """The fixed rules that the gate gains on, and whether they are more than chance."""
+    gains = others[(others["outcome"] == GAINS) & (others["rule"] != RAW)]
+    if gains.empty:
+        return "it gains on no fixed rule"
+    weak = ", none of which is shown above one half" if (gains["low"] <= 0.5).all() else ""
+    return f"it gains on {', '.join(map(_rated, gains.itertuples()))}{weak}"
+
+
+def _itself(others: pd.DataFrame) -> str:
+    """What debiasing does to the gate, where the run tells it."""
+    raw = others[others["rule"] == RAW]
+    told = {GAINS: "ranks more than", LOSES: "ranks fewer than"}
+    return "".join(
+        f" It {told.get(row.outcome, NEITHER)} itself without debiasing ({row.win_rate:.3f})."
+        for row in raw.itertuples()
+    )
 
 
 def _ranks(gate: pd.Series) -> str:
@@ -204,6 +243,8 @@ def _tests(rules: pd.DataFrame) -> int:
 def longer(rules: pd.DataFrame) -> list[str]:
     """The gate beside the longer response, on all comparisons, of ``stats.with_length``."""
     overall = rules[rules["subset"] == ALL].set_index("rule")
+    if LONGER not in overall.index:
+        return []
     row = overall.loc[LONGER]
     if row[["win_rate", "gain"]].isna().any() or overall.loc[GATE, "note"]:
         return []
@@ -214,33 +255,28 @@ def longer(rules: pd.DataFrame) -> list[str]:
 
 
 def answer(rules: pd.DataFrame, subset: str = ALL) -> str:
-    """In short: what the gate ranks, beside which rules it gains, loses or neither, and whether
-    that is debiasing.
+    """Whether the gate is worth it, what it ranks, beside which rules it gains, loses or neither,
+    and whether that is debiasing.
+
+    ``rules`` is of ``stats.rules``, or of ``stats.with_length`` to judge it beside length too.
     """
-    return _answer(rules, *_beside(rules, subset))
-
-
-def _answer(rules: pd.DataFrame, gate: pd.Series, others: pd.DataFrame) -> str:
+    gate, others = _beside(rules, subset)
     if gate["note"]:
         return f"The gate can't be compared with fixed rules: {gate['note']}."
-    return " ".join([_ranks(gate), _compared(rules, others), *_debiased(others)])
+    worth = f"The gate is {_worth(rules, subset, others)}."
+    return " ".join([worth, _ranks(gate), _compared(rules, others), *_debiased(others)])
 
 
 def verdict(rules: pd.DataFrame, subset: str = ALL) -> str:
-    """``answer`` without its figures: what the gate ranks, and beside which rules it gains, loses
-    or neither.
-    """
-    return _verdict(rules, *_beside(rules, subset))
-
-
-def _verdict(rules: pd.DataFrame, gate: pd.Series, others: pd.DataFrame) -> str:
+    """``answer`` in short: whether the gate is worth it, and what it gains on."""
+    gate, others = _beside(rules, subset)
     if gate["note"]:
         return f"the gate can't be compared with fixed rules: {gate['note']}."
-    outcome = others["outcome"].replace(BEFORE, NEITHER)
-    kinds = {kind: others[outcome == kind] for kind in (GAINS, LOSES, NEITHER)}
-    told = words.cases(kinds, lambda row: row.rule)
-    ranked = f"the gate ranks {words.rate(gate)} of comparisons as the data set marks them"
-    return f"{ranked}. After Holm over {_tests(rules)} it {told}."
+    return (
+        f"{_worth(rules, subset, others)}. The gate ranks {words.rate(gate)} of comparisons as "
+        f"the data set marks them; after Holm over {_tests(rules)} {_beaten(others)}."
+        f"{_itself(others)}"
+    )
 
 
 def glued(rules: pd.DataFrame) -> dict[str, str]:
@@ -254,7 +290,6 @@ def glued(rules: pd.DataFrame) -> dict[str, str]:
         for rule, gain in overall["gain"].drop(GATE).items()
     }
     names = [name for name in rules["subset"].unique() if name != ALL]
-    sides = {name: _beside(rules, name) for name in names}
-    verdicts = {f"verdict-{name}": _verdict(rules, *side) for name, side in sides.items()}
-    answers = {f"answer-{name}": _answer(rules, *side) for name, side in sides.items()}
+    verdicts = {f"verdict-{name}": verdict(rules, name) for name in names}
+    answers = {f"answer-{name}": answer(rules, name) for name in names}
     return rates | answers | verdicts | {"verdict": verdict(rules)}

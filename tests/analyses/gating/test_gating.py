@@ -213,9 +213,32 @@ def test_a_loss_that_debiasing_makes_is_told_as_its_own():
     assert overall(rows, BEST)["raw_gain"] == 0
     (text,) = words.debiased(rows)
     assert f"costs it {-lost['gain']:.3f} [{-lost['gain_high']:.3f}" in text
-    assert "best single head (head) by +0.000 [+0.000, +0.000]" in text
+    assert "+0.000 [+0.000, +0.000] on best single head (head)" in text and "(not tested)" in text
     assert text in words.answer(rows)
     assert words.debiased(stats.rules(gating_world(200))) == []
+
+
+def test_the_gate_is_worth_it_where_it_beats_fixed_rules_and_length(world, table):
+    beside = stats.with_length(world, table)
+    assert words.answer(beside).startswith("The gate is worth it: ")
+    assert "on length" in words.answer(beside) and "on length" not in words.answer(table)
+    level = beside.copy()
+    level.loc[level["rule"] == "longer response", "gain_low"] = -0.01
+    assert words.answer(level).startswith(
+        "The gate is not shown to be worth it: no gain is shown on the longer response alone ("
+    )
+    unsure, lost = table.copy(), table.copy()
+    ridge = (table["subset"] == "all") & (table["rule"] == "ridge")
+    unsure.loc[ridge, "p_adjusted"] = 0.2
+    assert "not shown to be worth it: no gain is shown on ridge (" in words.verdict(unsure)
+    lost.loc[ridge, "gain"] *= -1
+    assert words.verdict(lost).startswith("not worth it as it stands: it ranks fewer than ridge (")
+
+
+def test_rules_at_chance_that_the_gate_gains_on_are_said_to_be_so(table):
+    text = "none of which is shown above one half"
+    assert text not in words.verdict(table.assign(low=0.51))
+    assert text in words.verdict(table.assign(low=0.5))
 
 
 def test_debiasing_costs_what_the_noise_that_it_puts_in_does():
