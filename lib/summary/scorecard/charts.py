@@ -75,11 +75,13 @@ CAPTION = (
 )
 HOW_USED = (
     "Use for: the labels ask what the head's name claims, and the head goes with them beyond "
-    "chance, and beyond length unless it claims that. Not for: it goes against the labels, "
-    "whatever they ask, or is at chance on what it claims. Not known: the labels ask what it "
-    "claims, and the data can't say, or length does as well. Numbers are shares of comparisons "
-    f"won. {TRAINED}: trained on other prompts of this source, or on the measure that its pairs "
-    "had to move. Each entry is a verdict of its own page, false as often as that page's are."
+    "chance, and beyond length or a liking for refusals unless it claims that. Not for: it goes "
+    "against the labels, whatever they ask, or is at chance on what it claims. Not known: the "
+    "labels ask what it claims, and the data can't say, or length does as well, or refusing (the "
+    "head wins where refusals are marked as better and loses where answers are). Numbers are "
+    f"shares of comparisons won. {TRAINED}: trained on other prompts of this source, or on the "
+    "measure that its pairs had to move. Each entry is a verdict of its own page, false as often "
+    "as that page's are."
 )
 ALONE = "rests on this data set alone"
 ONE = "one comparison, which can't say"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import numpy as np
 import pandas as pd
 
@@ -32,6 +34,7 @@ USE, AGAINST, UNKNOWN = "use for", "not for", "not known"
 USES = ("head", "claims", "use", "dataset", "subset", "n", "win_rate", "low", "high", "verdict")
 USES += ("length", "relation", "trained", "part", "page")
 TEXTS = ("verdict", "length", "relation", "part", "page")
+REFUSING = "no more than a liking for refusals"
 SEVERITY = (WRONG, DOUBTED, NOT_CONTRADICTED, NOT_TESTED)
 
 
@@ -117,12 +120,14 @@ def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
     """What each head may be used for, what not, and what isn't known: the cells that say so.
 
     Only labels that ask what the name claims say ``"use for"``: where the verdict is strong or
-    tracks and owes nothing to length, unless that is the claim. So a false one is a false verdict
-    of its page. ``"not for"`` is said by labels that the head goes against, whatever they ask (of
-    a dataset whose whole doesn't say it, by its parts; of one that asks no one question, by the
-    claimed criterion), and where it is at chance on what it claims. The other cells that ask what
-    the name claims say ``"not known"``, and so does a row without dataset of a head that no labels
-    ask.
+    tracks and owes nothing to length or to a liking for refusals, unless that is the claim. A head
+    that goes with refusals marked as better and, in the same dataset, against answers marked as
+    better may read nothing but who refuses; so may the reverse. A false ``"use for"`` is thus a
+    false verdict of its page. ``"not for"`` is said by labels that the head goes against, whatever
+    they ask (of a dataset whose whole doesn't say it, by its parts; of one that asks no one
+    question, by the claimed criterion), and where it is at chance on what it claims. The other
+    cells that ask what the name claims say ``"not known"``, and so does a row without dataset of a
+    head that no labels ask.
 
     Parameters
     ----------
@@ -134,12 +139,15 @@ def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         One row a head and cell, in the order of ``cells``: ``head``, ``claims``, ``use``, and of
         the cell ``dataset``, ``subset``, ``n``, ``win_rate``, ``low``, ``high``, ``verdict``,
-        ``length``, ``relation``, ``trained``, ``part`` and ``page``. No rows where no table has
-        relations.
+        ``length`` (what it may owe to length, or to refusals), ``relation``, ``trained``, ``part``
+        and ``page``. No rows where no table has relations.
     """
     if not cells["relation"].isin(concepts.RELATIONS).any():
         return pd.DataFrame(columns=list(USES))
     cells = cells.reset_index(drop=True)
+    claims = cells["head"].map(card.set_index("head")["claims"])
+    refusing = _only_refusals(cells) & (claims != "refusal")
+    cells["length"] = np.where(refusing, REFUSING, cells["length"])
     asked = pd.Series(cells.index.isin(claimed(cells).index), cells.index)
     overall, verdict = cells["subset"] == ALL, cells["verdict"]
     against = verdict == "inverted"
@@ -148,8 +156,7 @@ def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
     )
     repeats = [pair in said for pair in zip(cells["head"], cells["dataset"], strict=True)]
     part = cells["dataset"].map(whole).astype(bool) & ~np.asarray(repeats, dtype=bool)
-    claims = cells["head"].map(card.set_index("head")["claims"])
-    earned = (cells["length"] == "") | claims.isin(FREE["length"])
+    earned = (cells["length"] == "") | (claims.isin(FREE["length"]) & ~refusing)
     shown = asked & verdict.isin(("strong", "tracks")) & earned
     wrong = (asked & verdict.isin(("inverted", "chance"))) | (against & (overall | part))
     use = np.select([shown, wrong, asked], [USE, AGAINST, UNKNOWN], "")
@@ -160,6 +167,28 @@ def uses(cells: pd.DataFrame, card: pd.DataFrame) -> pd.DataFrame:
     rows = pd.concat([rows[rows["use"] != ""], silent], ignore_index=True).reindex(columns=USES)
     numbers = dict.fromkeys(("win_rate", "low", "high"), float)
     return rows.astype(numbers)
+
+
+def _only_refusals(cells: pd.DataFrame) -> np.ndarray:
+    """Cells whose head wins one kind of refusals and answers by losing the other kind."""
+    pairs = zip(cells["dataset"], cells["subset"], strict=True)
+    way = np.asarray([_refusals(*pair) for pair in pairs], dtype=int)
+    won = cells["verdict"].isin(("strong", "tracks")).to_numpy()
+    lost = cells["verdict"].eq("inverted").to_numpy()
+    key = pd.MultiIndex.from_frame(cells[["head", "dataset"]])
+    both = [key.isin(key[lost & (way == -sign)]) & won & (way == sign) for sign in (1, -1)]
+    return np.logical_or(*both)
+
+
+def _refusals(dataset: str, subset: str) -> int:
+    """1 where refusals are marked as better than answers, −1 where answers are, else 0."""
+    family = dataset.split("/")[0]
+    found = (
+        way
+        for name, _, pattern, way in concepts.REFUSALS
+        if name == family and fnmatchcase(subset, pattern)
+    )
+    return next(found, 0)
 
 
 def longer(tables: Tables) -> pd.DataFrame:

@@ -270,7 +270,7 @@ def uses(table: pd.DataFrame) -> str:
     does, its = ("does", "its name says") if len(shown) == 1 else ("do", "their names say")
     text = (
         f"{len(shown)} of {words.count(len(heads), 'head')} {does} what {its} on at "
-        "least one data set, and not just by length unless length is the claim"
+        "least one data set, and not just by length or by refusing, unless that is the claim"
     )
     sentences = [f"{text}{': ' if len(shown) else ''}{_names_of(shown)}."]
     if learned:

@@ -221,6 +221,30 @@ def test_parts_say_what_their_dataset_does_not(keep):
     assert shown.index("stimuli/controlled: safety") < shown.index("rm-bench: x")
 
 
+@pytest.mark.parametrize(
+    ("refuse", "answer", "claims", "use"),
+    [
+        ("strong", "inverted", "safety", "not known"),  # it may like refusals, whatever is asked
+        ("strong", "inverted", "refusal", "use for"),  # which is its claim
+        ("strong", "inconclusive", "safety", "use for"),
+        ("strong", "tracks", "safety", "use for"),
+        ("inconclusive", "inverted", "safety", "not known"),
+    ],
+)
+def test_what_a_liking_for_refusals_wins_is_no_use(keep, refuse, answer, claims, use):
+    """RM-Bench's safety-refuse beside its safety-response."""
+    parts = {"safety-refuse": (CLAIMED, refuse, ""), "safety-response": (OTHER, answer, "")}
+    keep("m", "rm-bench", validity=judged(all=(OTHER, "inconclusive", ""), **parts))
+    heads = pd.DataFrame({"head": ["a"], "concept": [claims]})
+    left = summary.tables(keep("m", heads=heads), "m")
+    rows = summary.uses(summary.matrix(left), summary.scorecard(left)).set_index("subset")
+    assert rows.loc["safety-refuse", "use"] == use
+    told = card_findings.uses(rows.reset_index())
+    assert ("no more than a liking for refusals" in told) == (
+        use == "not known" and refuse == "strong"
+    )
+
+
 def used(**row) -> pd.DataFrame:
     """A row of ``summary.uses``."""
     given = {"head": "a", "claims": "refusal", "use": "not for", "dataset": "xstest"}
