@@ -11,6 +11,7 @@
 ``relations``    how what a head's name claims stands to what labels ask
 ``correlation``  kinds of correlation, rank correlation
 ``subspaces``    head matrices as subspaces: spectra, angles, principal directions
+``folds``        folds that keep groups whole: ``grouped``
 ``probing``      probes with folds by prompt; ``questions`` has what is asked of a run
 ``latents``      responses as a sparse reward reads them
 
