@@ -8,6 +8,7 @@ or repeats a statistic that a page computed; what a page didn't leave is said to
 ``matrix``        one row a head, protocol and subset, with verdict and page
 ``uses``          what each head may be used for, what not: the cells that say so
 ``longer``        what the longer response alone wins on each of these
+``one_score``     what a gated model's one score wins there
 ``sides``         win rates by protocol, corrected over all protocols at once
 ``scorecard``     one row a head, from all of its pages
 ``entanglement``  pairs of heads that choose nearly alike
@@ -32,6 +33,7 @@ from lib.summary.scorecard.stats import (
     gates,
     longer,
     matrix,
+    one_score,
     scorecard,
     sides,
     uses,
@@ -51,6 +53,7 @@ __all__ = [
     "longer",
     "matrix",
     "models",
+    "one_score",
     "profiles",
     "scorecard",
     "scores",

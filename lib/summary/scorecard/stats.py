@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -15,7 +16,7 @@ from lib.data.concepts import CLAIMED
 from lib.data.stimuli.proxies import FREE, MOVED
 from lib.errors import DataError
 from lib.stats import permutation
-from lib.stats.winrates import ALL, GATE, LONGER, NO_GATE, VERDICTS, distinct
+from lib.stats.winrates import ALL, FINAL, GATE, GATED, LONGER, NO_GATE, VERDICTS, distinct
 from lib.summary.tables import NOT_RUN, Tables, together
 
 WITHIN = "within"  # correlations of choices, as the disentanglement page names them
@@ -203,8 +204,20 @@ def longer(tables: Tables) -> pd.DataFrame:
         One row a dataset and subset: ``dataset``, ``subset``, ``n``, ``win_rate``, ``low``,
         ``high`` and ``note`` as ``lib.stats.baselines`` gave them, and ``page``.
     """
+    return _baseline(tables, LONGER)
+
+
+def one_score(tables: Tables) -> pd.DataFrame:
+    """What the one score of a gated model wins, as ``longer`` has it: no head, so no verdict.
+
+    No rows for a model whose one score is a head.
+    """
+    return _baseline(tables, GATED, FINAL)
+
+
+def _baseline(tables: Tables, *names: str) -> pd.DataFrame:
     parts = []
-    for dataset, table in tables.baselines(LONGER):
+    for dataset, table in itertools.chain(*map(tables.baselines, names)):
         own = distinct(table) if whole(dataset) else table[table["subset"] != ALL]
         parts.append(own.assign(dataset=dataset, page=tables.page(dataset)))
     if not parts:

@@ -29,6 +29,7 @@ from lib.words.longer import extremes
 from lib.words.longer import verdicts as owed_to_length
 
 SHOWN = 3  # sentences of one sort
+SCORE = "{dataset} {win_rate:.2f} [{low:.2f}, {high:.2f}] ({win_rate_longer:.2f})"
 NAMED = 12  # heads named in a sentence; of more, the table below it names them
 
 
@@ -309,6 +310,36 @@ def longer(card: pd.DataFrame, lengths: pd.DataFrame) -> list[str]:
             "{from_length:.3f} away, in the mean over protocols.",
         )
     return sentences
+
+
+def one_score(score: pd.DataFrame, lengths: pd.DataFrame) -> list[str]:
+    """What the one score wins of each dataset that asks one question, beside the longer response.
+
+    Nothing of a model whose one score is a head, which has verdicts of its own. The tables are
+    those of ``lib.summary``'s ``one_score`` and ``longer``.
+    """
+    keys = ["dataset", "subset"]
+    beside = score.merge(
+        lengths[[*keys, "win_rate"]], on=keys, how="left", suffixes=("", "_longer")
+    )
+    rows = beside[beside["subset"] == ALL].dropna(subset=["win_rate"])
+    if rows.empty:
+        return []
+    sides = {
+        "wins more than half of": rows["low"] > 0.5,
+        "less than half of": rows["high"] < 0.5,
+        "isn't told from half on": (rows["low"] <= 0.5) & (rows["high"] >= 0.5),
+    }
+    told = [
+        f"{says} " + ", ".join(words.each(rows[own], SCORE))
+        for says, own in sides.items()
+        if own.any()
+    ]
+    return [
+        f"The model's one score {'; '.join(told)}. Intervals have level 95% and aren't corrected, "
+        "and it is no head, so it has no verdict; in brackets behind, what the longer response "
+        "alone wins."
+    ]
 
 
 def answer(card: pd.DataFrame, matrix: pd.DataFrame, sides: pd.DataFrame | None = None) -> str:

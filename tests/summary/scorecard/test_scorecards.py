@@ -315,6 +315,38 @@ def test_a_head_that_learned_the_measure_which_pairs_must_move_is_marked(keep):
     assert learned in card_findings.uses(rows[rows["trained"]])
 
 
+# ---- The one score ----
+
+
+def baselines(**rates: tuple[float, float, float]) -> pd.DataFrame:
+    rows = [
+        {"baseline": name.replace("_", " "), "subset": "all", "n": 50, "note": ""}
+        | dict(zip(("win_rate", "low", "high"), rate, strict=True))
+        for name, rate in rates.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_the_one_score_is_told_beside_length_by_the_side_its_interval_is_on(keep):
+    length = (0.6, 0.5, 0.7)
+    keep("m", "xstest", baselines=baselines(longer_response=length, gated_score=(0.2, 0.1, 0.3)))
+    keep("m", "llmbar", baselines=baselines(longer_response=length, gated_score=(0.8, 0.7, 0.9)))
+    results = keep("m", "rm-bench", baselines=baselines(longer_response=length, final_score=length))
+    left = summary.tables(results, "m")
+    (told,) = card_findings.one_score(summary.one_score(left), summary.longer(left))
+    assert (
+        "wins more than half of llmbar 0.80 [0.70, 0.90] (0.60); less than half of xstest" in told
+    )
+    assert "isn't told from half on rm-bench 0.60 [0.50, 0.70] (0.60). Intervals" in told
+
+
+def test_a_model_whose_one_score_is_a_head_has_verdicts_instead(keep):
+    left = summary.tables(
+        keep("m", "xstest", baselines=baselines(longer_response=(0.6, 0.5, 0.7))), "m"
+    )
+    assert card_findings.one_score(summary.one_score(left), summary.longer(left)) == []
+
+
 # ---- A row a head ----
 
 
