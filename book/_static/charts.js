@@ -39,9 +39,7 @@
       spec,
       alternative: told ? told.textContent : "",
       controls: document.createElement("div"),
-      result: null,
-      look: "",
-      width: 0,
+      view: null,
       queue: Promise.resolve(),
     };
     element.dataset.state = "waiting";
@@ -66,49 +64,49 @@
     if (width === 0 || chart.element.dataset.state === "failed") return;
     const themes = window.rewardThemes;
     if (!window.vegaEmbed || !themes) throw new Error("the site's vega.js is missing");
-    const dark = isDark();
-    const narrow = width < themes.narrow;
-    const look = `${dark} ${narrow}`;
-    if (look !== chart.look) {
-      await draw(chart, dark, narrow, themes);
-      chart.look = look;
-    } else if (width !== chart.width) {
-      await chart.result.view.width(width).runAsync();
-    }
-    chart.width = width;
+    const look = { dark: isDark(), narrow: width < themes.narrow };
+    if (!chart.view) await draw(chart, width, look, themes);
+    else await follow(chart.view, chart.spec, width, look);
   }
 
-  async function draw(chart, dark, narrow, themes) {
-    const given = { dark, narrow, root: siteRoot() };
-    const spec = JSON.parse(JSON.stringify(chart.spec));
-    if (narrow) Object.assign(spec, spec.usermeta && spec.usermeta.narrow);
-    for (const parameter of spec.params || []) {
-      if (parameter.name in given) parameter.value = given[parameter.name];
-      else if (parameter.bind && chart.result) {
-        parameter.value = chart.result.view.signal(parameter.name);
-      }
-    }
-    // The old drawing stays until the new one is whole, so the page doesn't jump.
-    const stage = document.createElement("div");
-    stage.className = "chart-stage";
-    chart.element.append(stage);
-    chart.controls.replaceChildren();
-    const result = await window.vegaEmbed(stage, spec, {
+  async function draw(chart, width, look, themes) {
+    const given = { ...look, root: siteRoot() };
+    const spec = { ...chart.spec, ...(look.narrow && chart.spec.usermeta?.narrow), width };
+    spec.params = spec.params.map((parameter) =>
+      parameter.name in given ? { ...parameter, value: given[parameter.name] } : parameter,
+    );
+    const drawing = document.createElement("div");
+    const { view } = await window.vegaEmbed(drawing, spec, {
       mode: "vega-lite",
       renderer: "svg",
       actions: false,
       defaultStyle: false,
       bind: chart.controls,
-      config: dark ? themes.dark : themes.light,
+      config: eitherOf(themes.light, themes.dark),
       tooltip: { disableDefaultStyle: true },
     });
-    if (chart.result) chart.result.finalize();
-    chart.result = result;
-    for (const child of Array.from(chart.element.children)) {
-      if (child !== stage) child.remove();
-    }
-    stage.className = "chart-drawing";
+    chart.view = view;
+    drawing.className = "chart-drawing";
+    chart.element.replaceChildren(drawing);
     chart.element.dataset.state = "drawn";
+  }
+
+  /* One configuration of two: where they differ, an expression that follows the page's mode. */
+  function eitherOf(light, dark) {
+    if (light === dark) return light;
+    if (typeof light !== "object" || light === null)
+      return { expr: `dark ? ${JSON.stringify(dark)} : ${JSON.stringify(light)}` };
+    return Object.fromEntries(
+      Object.keys(light).map((name) => [name, eitherOf(light[name], dark[name])]),
+    );
+  }
+
+  async function follow(view, spec, width, look) {
+    const size = { ...spec, ...(look.narrow && spec.usermeta?.narrow) }.height;
+    if (typeof size === "number") view.height(size);
+    else view.signal("y_step", size.step);
+    for (const [name, value] of Object.entries(look)) view.signal(name, value);
+    await view.width(width).runAsync();
   }
 
   /* Buttons beside the data that save the drawing, as its menus have it now. */
@@ -121,10 +119,12 @@
       button.className = "chart-save";
       button.textContent = label;
       button.addEventListener("click", async () => {
-        const view = chart.result.view;
+        const { view } = chart;
+        const background = view.background();
         view.background(getComputedStyle(document.body).backgroundColor);
         const link = document.createElement("a");
         link.href = await view.toImageURL(kind, scale);
+        view.background(background);
         link.download = data.querySelector("a").download.replace(/[.]csv([.]gz)?$/, `.${kind}`);
         link.click();
       });

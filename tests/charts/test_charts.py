@@ -590,7 +590,7 @@ def test_the_bundle_carries_everything_and_defines_two_names():
 
 # ---- In a browser ----
 
-PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8">
+PAGE = """<!doctype html><html lang="en" data-theme="{mode}"><meta charset="utf-8">
 <title>charts</title><meta name="viewport" content="width=device-width">
 <link rel="stylesheet" href="custom.css">
 <style>html {{ --pst-color-background: #fff }}
@@ -603,14 +603,14 @@ body {{ margin: 16px; background: var(--pst-color-background) }}</style>
 def open_page(chromium, tmp_path):
     contexts = []
 
-    def show(figures, width=1000, vega=True):
+    def show(figures, width=1000, vega=True, mode="light"):
         for file in ("charts.js", "custom.css"):
             shutil.copy(STATIC / file, tmp_path)
         (tmp_path / "vega.js").write_text(theme.vega_bundle())
         scripts = '<script src="vega.js"></script>' if vega else ""
         scripts += '<script src="charts.js"></script>'
         (tmp_path / "page.html").write_text(
-            PAGE.format(scripts=scripts, figures="".join(figures)), encoding="utf-8"
+            PAGE.format(scripts=scripts, figures="".join(figures), mode=mode), encoding="utf-8"
         )
         context = chromium.new_context(viewport={"width": width, "height": 800}, offline=True)
         contexts.append(context)
@@ -755,6 +755,30 @@ def test_charts_follow_the_width_of_their_place(open_page, world):
             return Math.abs(svg.clientWidth - {width - 32}) <= 2
             && svg.clientHeight > 400 === {str(width == 360).lower()} }}"""
         )
+
+
+@pytest.mark.slow
+def test_a_drawing_that_followed_the_page_is_as_one_that_was_drawn_there(open_page, world):
+    figures = [chart.html() for chart in (*figures_of_all(world), hostile_chart())]
+
+    def drawn(page):
+        page.evaluate("new Promise(d => requestAnimationFrame(() => requestAnimationFrame(d)))")
+        drawings = page.eval_on_selector_all(".chart-view svg", "es => es.map(e => e.outerHTML)")
+        # A tick that came later stands behind those that stayed; clips are numbered.
+        parts = [re.sub(r"clip[0-9]+", "clip", each).replace("><", ">\n<") for each in drawings]
+        return [sorted(each.splitlines()) for each in parts]
+
+    page = open_page(figures)
+    looks = [("dark", 1000), ("dark", 360), ("light", 360), ("light", 800)]
+    followed = []
+    for mode, width in looks:
+        page.evaluate("mode => document.documentElement.dataset.theme = mode", mode)
+        page.set_viewport_size({"width": width, "height": 800})
+        followed.append(drawn(page))
+    assert page.said == []
+    anew = [drawn(open_page(figures, width, mode=mode)) for mode, width in looks]
+    assert followed == anew
+    assert len({str(drawings) for drawings in anew}) == len(looks)
 
 
 @pytest.mark.slow
