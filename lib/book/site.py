@@ -24,6 +24,13 @@ REASON = re.compile(r"WARNING|ERROR|^\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit)
 WORK = ".build-"
 # A constant that points at a CDN stays in every page although launching is off.
 THEBE = re.compile(r"<script>\s*const THEBE_JS_URL.*?</script>", re.DOTALL)
+# The theme's script of icons, a megabyte and a half, and what it draws them in place of.
+DRAWS_ICONS = re.compile(r'<script [^>]*\bsrc="[^"]*/fontawesome\.js[^"]*"></script>\s*')
+ICONS = "_static/scripts/fontawesome.js"
+DRAWN = re.compile(r'"?([\w-]+)"?:\[(\d+),(\d+),\[[^\]]*\],"\w+","([^"]+)"\]')
+ICON = re.compile(
+    r'<(i|span) class="(?=[^"]*\bfa(?:s|-solid) )([^"]*)"([^>]*?)(?: title="([^"]*)")?></\1>'
+)
 # The theme gives every page what finds words as one types, which is off.
 SEARCHING = re.compile(
     r'<script src="[^"]*\b(?:_static/searchtools|_static/language_data|searchindex)\.js[^"]*">'
@@ -138,14 +145,32 @@ def _sphinx(work: Path, plan: plans.Plan) -> None:
 
 
 def _lightened(html: Path) -> None:
-    """Take out of pages what they load, or point at, and don't use."""
+    """Take out of pages what they load, or point at, and don't use; their icons are drawings."""
+    # Solid ones are the last of those that share a name.
+    icons = {name: drawn for name, *drawn in DRAWN.findall((html / ICONS).read_text("utf-8"))}
     for page in html.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        cleaned = THEBE.sub("", text)
+        cleaned = DRAWS_ICONS.sub("", THEBE.sub("", text))
+        cleaned = ICON.sub(lambda icon: _drawn(icon, icons), cleaned)
         if page.name != "search.html":
             cleaned = SEARCHING.sub("", cleaned)
         if cleaned != text:
             page.write_text(cleaned, encoding="utf-8")
+
+
+def _drawn(icon: re.Match, icons: dict[str, list[str]]) -> str:
+    """An icon as the theme's script would draw it; one that it doesn't know stays as it is."""
+    _, classes, given, title = icon.groups()
+    kept = [name for name in classes.split() if name not in ("fas", "fa-solid")]
+    known = [icons[name[3:]] for name in kept if name[3:] in icons]
+    if not known:
+        return icon[0]
+    width, height, path = known[0]
+    told = f'role="img"{given}><title>{title}</title>' if title else f'aria-hidden="true"{given}>'
+    return (
+        f'<svg class="svg-inline--fa {" ".join(kept)}" viewBox="0 0 {width} {height}" {told}'
+        f'<path fill="currentColor" d="{path}"></path></svg>'
+    )
 
 
 def _swap(html: Path) -> None:

@@ -341,6 +341,32 @@ def test_the_script_of_the_charts_is_made_when_it_is_not_there_as_it_was_made(
     assert len(made) == 7 and site.VEGA.read_text() != whole
 
 
+def test_icons_of_pages_are_drawings_that_need_no_script(tmp_path):
+    script = tmp_path / site.ICONS
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        'a={sun:[512,500,[9728],"f185","M1"]},b={sun:[512,512,[9728,"s"],"f185","M2 3z"],'
+        '"angle-left":[320,512,[],"f104","M4"]}'
+    )
+    page = tmp_path / "a" / "page.html"
+    page.parent.mkdir()
+    page.write_text(
+        '<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>\n<p>a</p>'
+        '<i class="theme-switch fa-solid fa-sun   fa-lg" data-mode="light"  title="Light"></i>'
+        '<span class="fas fa-angle-left"></span><i class="fa-solid fa-unheard-of"></i>'
+        '<i class="fa-brands fa-sun"></i><i class="fat fa-sun">x</i><span class="n">fas fa-sun</span>'
+    )
+    site._lightened(tmp_path)
+    assert page.read_text() == (
+        '<p>a</p><svg class="svg-inline--fa theme-switch fa-sun fa-lg" viewBox="0 0 512 512"'
+        ' role="img" data-mode="light" ><title>Light</title>'
+        '<path fill="currentColor" d="M2 3z"></path></svg>'
+        '<svg class="svg-inline--fa fa-angle-left" viewBox="0 0 320 512" aria-hidden="true">'
+        '<path fill="currentColor" d="M4"></path></svg><i class="fa-solid fa-unheard-of"></i>'
+        '<i class="fa-brands fa-sun"></i><i class="fat fa-sun">x</i><span class="n">fas fa-sun</span>'
+    )
+
+
 def a_site(folder, text):
     folder.mkdir(parents=True)
     (folder / "index.html").write_text(text)
