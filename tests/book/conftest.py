@@ -28,7 +28,6 @@ COMMANDS += ("myst_nb.sphinx_ext", "myst_nb.core.lexers", "latex2mathml.converte
 COMMANDS += ("sphinx_book_theme", "sphinx_design.extension", "sphinx_external_toc.events")
 COMMANDS += ("sphinx_jupyterbook_latex.events", "sphinx_togglebutton")
 COMMANDS += ("sphinxcontrib.bibtex.style.referencing.author_year",)
-HERE = ("file:", "data:", "blob:", "about:")
 SCREEN = {"width": 1280, "height": 900}
 
 
@@ -88,7 +87,6 @@ def heard(tab) -> list[str]:
     tab.on("pageerror", lambda error: said.append(str(error)))
     tab.on("dialog", lambda d: (said.append(f"dialog {d.message}"), d.dismiss()))
     tab.on("requestfailed", lambda r: said.append(f"failed {r.url[:200]}"))
-    tab.on("request", lambda r: None if r.url.startswith(HERE) else said.append(r.url[:200]))
     return said
 
 

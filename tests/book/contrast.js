@@ -82,16 +82,20 @@
     return found;
   }
 
-  const style = document.createElement("style");
-  style.textContent = "svg, svg * { pointer-events: all !important; }";
-  document.head.append(style);
+  // Whatever is drawn can be asked for by its place; it stays so, for the next time.
+  if (!document.getElementById("every-mark")) {
+    const style = document.createElement("style");
+    style.id = "every-mark";
+    style.textContent = "svg, svg * { pointer-events: all !important; }";
+    document.head.append(style);
+  }
   const poor = [];
   const seen = { page: 0, chart: 0 };
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const words = node.textContent.trim();
     const element = node.parentElement;
-    if (!words || element.closest("script, style, noscript, title, desc, .chart-stage")) continue;
+    if (!words || element.closest("script, style, noscript, title, desc")) continue;
     if (!element.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
     const range = document.createRange();
     range.selectNodeContents(node);
@@ -118,6 +122,5 @@
       poor.push(`${words.slice(0, 40)} (${found.toFixed(2)}; ${place && place.getAttribute("class")})`);
     }
   }
-  style.remove();
   return { poor: [...new Set(poor)], seen };
 };

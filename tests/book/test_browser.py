@@ -1,9 +1,9 @@
 """Every page of the built site in headless Chromium, with the network cut off."""
 
+import json
 from pathlib import Path
 from urllib.parse import quote
 
-import nbformat
 import pandas as pd
 import pytest
 import yaml
@@ -19,9 +19,10 @@ HEAVIEST = 600_000  # bytes of a page
 PHONE = {"width": 390, "height": 844}
 SCREEN = {"width": 1280, "height": 900}
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
+VISIT = (Path(__file__).parent / "visit.js").read_text()
+READ = f"given => {{ const contrast = {CONTRAST} const visit = {VISIT} return visit(contrast, given) }}"
 MARKS = "svg .mark-symbol path, svg .mark-rect path, svg .mark-line path, svg .mark-area path"
 MARKS += ", svg .mark-text.role-mark text"  # of a figure that says why there is none
-MARKED = f"[...document.querySelectorAll('figure.chart')].every(c => c.querySelector('{MARKS}'))"
 EXECUTED = [p.output.removesuffix(".ipynb") + ".html" for p in plan.read().pages]
 SHOWN = [page for page in EXECUTED if page.removesuffix(".html") in paths.TOC.read_text()]
 CHAPTERS = [
@@ -46,77 +47,57 @@ def test_pages_are_light(site):
     assert drawing == {page for page, text in texts.items() if '<figure class="chart ' in text}
     assert drawing < set(texts)
     assert [page for page, text in texts.items() if "searchindex.js" in text] == ["search.html"]
+    icons = {page for page, text in texts.items() if "fontawesome" in text or "fa-solid" in text}
+    assert not icons, "which are drawings in the page"
 
 
 def figures(page: str) -> int:
     """How many charts the executed notebook behind a page shows; glued ones are for others."""
-    cells = nbformat.read((paths.ROOT / page).with_suffix(".ipynb"), as_version=4).cells
+    executed = json.loads((paths.ROOT / page).with_suffix(".ipynb").read_text())
     return sum(
-        "<figure class=" in output.get("data", {}).get("text/html", "")
-        for cell in cells
+        "<figure class=" in "".join(output.get("data", {}).get("text/html", ""))
+        for cell in executed["cells"]
         for output in cell.get("outputs", ())
         if "scrapbook" not in output.get("metadata", {})
     )
 
 
-DRAWN = "[...document.querySelectorAll('figure.chart [data-state]')].every(c => c.dataset.state === 'drawn')"
-# The look of each chart is that of the page, and no drawing is under way.
-SETTLED = f"({DRAWN}) && !document.querySelector('.chart-stage')"
+def read(tab, *themes: str) -> dict:
+    """A page unfolded, its charts drawn, and its text read in each of the themes."""
+    return tab.evaluate(READ, {"least": LEAST, "marks": MARKS, "themes": themes})
 
 
-# A page's contents unfold, and mark where a reader is, as one scrolls.
-OPEN = """
-document.querySelectorAll("details").forEach(d => d.open = true);
-document.querySelectorAll(".page-toc .nav").forEach(n => n.classList.add("pst-show_toc_level"));
-document.querySelector(".page-toc .nav-link")?.classList.add("active");
-"""
-
-
-def unfolded(tab):
-    """The page with all its parts open, its contents too, and all its charts drawn."""
-    tab.evaluate(OPEN)
-    tab.wait_for_function(MARKED)
-    return tab
-
-
-def poor(tab) -> list[str]:
-    """What is wrong with the text of an unfolded page: too few words seen, or too pale ones."""
-    tab.wait_for_function(SETTLED)
-    found = tab.evaluate(CONTRAST, LEAST)
-    charts = tab.locator("figure.chart").count()
-    seen = found["seen"]
+def poor(text: dict, charts: int) -> list[str]:
+    """What is wrong with the text of a page: too few words seen, or too pale ones."""
+    seen = text["seen"]
     problems = [] if seen["page"] > 20 else [f"only {seen['page']} texts seen"]
     if bool(seen["chart"]) != bool(charts):
         problems.append(f"{charts} charts with {seen['chart']} texts")
-    return problems + found["poor"]
+    return problems + text["poor"]
 
 
-def switched(tab, theme: str) -> None:
-    """Press the theme's own button until the page has that theme, then wait for its charts."""
-    for _ in range(3):
-        if tab.evaluate("document.documentElement.dataset.theme") == theme:
-            break
-        tab.evaluate("document.querySelector('.theme-switch-button').click()")
-    tab.wait_for_function(f"document.documentElement.dataset.theme === '{theme}'")
-    tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    tab.wait_for_function(SETTLED)
+def width(tab) -> int:
+    """Of a page, once its charts have followed the window."""
+    wait = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    return tab.evaluate(f"{wait}.then(() => document.documentElement.scrollWidth)")
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_in_light_in_dark_and_on_a_phone(site, turn_to, page):
     """One visit: marks, contrast in both themes, no sideways scroll, and nothing was said."""
     tab, said = turn_to(site / page)
-    assert tab.evaluate("document.documentElement.dataset.theme") == "light"
-    expected = figures(page) if page in SHOWN else tab.locator("figure.chart").count()
-    wrong = {"charts": [] if tab.locator("figure.chart").count() == expected else [expected]}
-    unfolded(tab)
-    for theme in ("light", "dark"):
-        switched(tab, theme)
-        wrong[f"text in {theme}"] = poor(tab)
+    found = read(tab, "light", "dark")
+    charts = found["charts"]
+    expected = figures(page) if page in SHOWN else charts
+    wrong = {
+        "theme": [] if found["first"] == "light" else [found["first"]],
+        "charts": [] if charts == expected else [charts, expected],
+    }
+    for theme, text in zip(("light", "dark"), found["read"], strict=True):
+        wrong[f"text in {theme}"] = poor(text, charts)
     tab.set_viewport_size(PHONE)
-    tab.wait_for_function(SETTLED)
-    width = tab.evaluate("document.documentElement.scrollWidth")
-    wrong["width on a phone"] = [] if width <= PHONE["width"] else [width]
+    wide = width(tab)
+    wrong["width on a phone"] = [] if wide <= PHONE["width"] else [wide]
     wrong["said"] = said
     assert not {what: found for what, found in wrong.items() if found}
 
@@ -127,15 +108,16 @@ CHARTED = next(page for page in SHOWN if page.endswith("validity.html"))
 @pytest.mark.parametrize("page", ["book/index.html", CHARTED, "search.html"])
 def test_a_page_opened_in_dark_can_be_read(site, visit, page):
     tab, said = visit(site / page, color_scheme="dark", viewport=SCREEN)
-    assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
-    assert poor(unfolded(tab)) == [] and not said
+    found = read(tab, "dark")
+    assert found["first"] == "dark"
+    assert poor(found["read"][0], found["charts"]) == [] and not said
 
 
 @pytest.mark.parametrize("page", ["book/index.html", CHARTED])
 def test_a_page_opened_on_a_phone_needs_no_sideways_scroll(site, visit, page):
     tab, said = visit(site / page, viewport=PHONE)
-    unfolded(tab)
-    assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"] and not said
+    read(tab)
+    assert width(tab) <= PHONE["width"] and not said
 
 
 def test_poor_text_is_found(visit, tmp_path):

@@ -45,6 +45,20 @@ def test_loads_from_elsewhere_are_found(tmp_path):
     ]
 
 
+def test_what_a_page_asks_elsewhere_or_misses_is_heard(visit, tmp_path):
+    (tmp_path / "a.html").write_text(
+        "<link rel=stylesheet href=http://a.org/a.css><script src=https://b.org/b.js></script>"
+        "<img src=https://c.org/c.png><iframe src=https://d.org/d></iframe><img src=e.png>"
+        "<style>@font-face { font-family: f; src: url(https://f.org/f.woff2) } p { font: 1em f }"
+        "</style><p>text</p><script>fetch('https://g.org/g').catch(() => 0);"
+        "navigator.sendBeacon('https://h.org/h')</script>"
+    )
+    tab, said = visit(tmp_path / "a.html")
+    tab.wait_for_timeout(200)
+    failed = {line.rpartition("/")[2] for line in said if line.startswith("failed ")}
+    assert failed == {"a.css", "b.js", "c.png", "d", "e.png", "f.woff2", "g", "h"}
+
+
 def test_links_that_lead_nowhere_are_found(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "c.html").write_text('<h2 id="there">t</h2><a href="../a.html#top">up</a>')
