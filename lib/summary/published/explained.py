@@ -25,14 +25,15 @@ def _one(effects: xr.Dataset) -> xr.Dataset:
 
 
 def depths(explained: Sequence[xr.Dataset]) -> pd.DataFrame:
-    """At what share of the layers half of a margin is read for the first time.
+    """At what share of the layers half of a margin is read, first and from where on to stay.
 
     Returns
     -------
     pandas.DataFrame
         One row a set of effects whose margins aren't all 0: ``model``, ``dataset``, ``head``;
         medians over comparisons, as shares of the layers, with the final norm (``first``,
-        ``first_low``, ``first_high``) and as published (``raw`` …); ``opposed``, the share of
+        ``first_low``, ``first_high``), from where on it stays so (``stays`` …), and the first as
+        published (``raw`` …); ``opposed``, the share of
         comparisons in which the published lens picks another response at its last point, with
         ``opposed_low`` and ``opposed_high``.
     """
@@ -46,10 +47,11 @@ def depths(explained: Sequence[xr.Dataset]) -> pd.DataFrame:
         row = _about(effects)
         for end in _ENDS:
             row[f"first{end}"] = found[f"first{end}"] / found["layers"]
+            row[f"stays{end}"] = found[f"stays{end}"] / found["layers"]
             row[f"raw{end}"] = found[f"first_raw{end}"] / found["layers"]
         row |= {"opposed": last["end_opposed"], "opposed_low": last["low"]}
         rows.append(row | {"opposed_high": last["high"]})
-    names = [f"{name}{end}" for name in ("first", "raw", "opposed") for end in _ENDS]
+    names = [f"{name}{end}" for name in ("first", "stays", "raw", "opposed") for end in _ENDS]
     return pd.DataFrame(rows, columns=["model", "dataset", "head", *names])
 
 

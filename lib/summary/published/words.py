@@ -25,6 +25,7 @@ SMALL = 1e-12  # p below this are shown alike
 ABOVE, BELOW = ("strong", "tracks"), ("inverted",)
 
 AUDIT = "reward-basis-audit"
+SHOWN = 3  # data sets named in a sentence
 NAMED = "1"  # of the faults that claims rest on: the list of heads' names
 # Filled from ``glued``.
 OF_THE_AUDIT = (
@@ -217,11 +218,11 @@ def mechanisms(
             f"final norm adds {_over(patches, 'norm', '+z.2f')}."
         )
     if len(depths):
-        raw, first = (_over(depths, name, ".0%") for name in ("raw", "first"))
+        raw, first, stays = (_over(depths, name, ".0%") for name in ("raw", "first", "stays"))
         told["lens"] = (
             "The lens as published, without the final norm, reads half of the median margin "
             f"{_where(depths)} for the first time after {raw} of the layers; with the norm that "
-            f"is after {first}."
+            f"is after {first}, and it stays at half or more after {stays}."
         )
         told["lens-end"] = (
             "At its last point, which should be the reward, the published lens picks another "
@@ -231,9 +232,8 @@ def mechanisms(
 
 
 def _where(table: pd.DataFrame) -> str:
-    names = " and ".join(dict.fromkeys(table["model"]))
-    more = f" on {words.count(len(table), 'data set')}" if len(table) > 1 else ""
-    return f"for {names}{more}"
+    models, datasets = (dict.fromkeys(table[name]) for name in ("model", "dataset"))
+    return f"for {' and '.join(models)} on {words.listed(list(datasets), SHOWN)}"
 
 
 def _over(table: pd.DataFrame, name: str, form: str) -> str:

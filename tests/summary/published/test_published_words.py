@@ -112,7 +112,7 @@ def patched(*rows: tuple[float, float, float, float]) -> tuple[pd.DataFrame, pd.
         for k, row in enumerate(rows)
     ]
     table = pd.DataFrame(told)
-    names = {"plain": "raw", "mended": "first", "alignment": "opposed"}
+    names = {"plain": "raw", "mended": "first", "alignment": "opposed", "norm": "stays"}
     return table.rename(columns=lambda name: _renamed(name, names)), table
 
 
@@ -128,13 +128,13 @@ def test_what_mechanisms_say_is_a_number_with_its_interval_or_a_span_over_data_s
     }
     told = words.mechanisms(*patched((0.1, 0.3, 0.25, -0.05)), given)
     assert "(ρ -0.200 and -0.100 with version 1, -0.300 and +0.100 since)" in told["mechanisms"]
-    assert "for m ρ is +0.10 [+0.09, +0.11]; with the" in told["mechanisms"]
+    assert "for m on d0 ρ is +0.10 [+0.09, +0.11]; with the" in told["mechanisms"]
     assert told["mechanisms"].endswith("mended, +0.30 [+0.29, +0.31]. The rewrite keeps both.")
     assert "adds +0.25 [+0.24, +0.26] to ρ" in told["faults"]
     assert "after 10% [9%, 11%] of the layers; with the norm that is after 30%" in told["lens"]
     assert "another response in 25% [24%, 26%]" in told["lens-end"]
     told = words.mechanisms(*patched((0.1, 0.3, 0.25, -0.05), (0.0, 0.2, 0.3, 0.0)), given)
-    assert "for m on 2 data sets ρ is +0.00 to +0.10" in told["mechanisms"]
+    assert "for m on d0, d1 ρ is +0.00 to +0.10" in told["mechanisms"]
     assert "norm adds -0.05 to +0.00." in told["faults"]
 
 
