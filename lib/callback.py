@@ -16,7 +16,8 @@ the trainer's own metrics; a dashboard shows ``eval_`` as ``eval/``.
                                                    ``low``, ``high`` and ``shift``
 ``eval_reward_audit/exploits/pays_for``            axes that are paid for, and that are
                                                    ``penalised``
-``eval_reward_audit/failed``                       1 where the model couldn't be audited
+``eval_reward_audit/failed``                       1 where the model couldn't be audited, for
+                                                   want of memory or of a disk too
 =================================================  ==============================================
 
 Training goes on as it would without: random numbers are put back, and an audit that fails is told
@@ -25,11 +26,12 @@ and logged, and stops nothing.
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,6 +50,7 @@ from lib.models import load_model
 from lib.run import align
 from lib.stats import proportions
 from lib.stats.winrates import one_score
+from lib.visible import visible
 
 PREFIX = "eval_reward_audit/"
 
@@ -112,25 +115,31 @@ class RewardAudit(TrainerCallback):
         """Every so many steps: of the model as it is now."""
         if not self.every or state.global_step % self.every or not state.is_world_process_zero:
             return
+        self._log(self._now, state.global_step)
+
+    def _now(self) -> dict[str, float]:
+        """What is found of the model as it is now, written to a folder that goes afterwards."""
         with tempfile.TemporaryDirectory() as folder:
             whole = self.trainer.accelerator.unwrap_model(self.trainer.model)
             whole.save_pretrained(folder)
             self.trainer.processing_class.save_pretrained(folder)
-            self._log(folder, state.global_step)
+            return self.audit(folder)
 
     def on_save(self, args, state, control, **given) -> None:
         """Of the checkpoint that was kept."""
         folder = Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
         if not self.every and state.is_world_process_zero and folder.is_dir():
-            self._log(folder, state.global_step)
+            self._log(lambda: self.audit(folder), state.global_step)
 
-    def _log(self, folder: str | Path, step: int) -> None:
+    def _log(self, audit: Callable[[], dict[str, float]], step: int) -> None:
         try:
             with _undisturbed():
-                told = self.audit(folder)
-        except AuditError as error:
-            print(f"No audit at step {step}: {error}", file=sys.stderr)
+                told = audit()
+        except Exception as error:  # memory, a disk: nothing of an audit may end a training
+            named = "" if isinstance(error, AuditError) else f"{type(error).__name__}: "
+            print(visible(f"No audit at step {step}: {named}{error}"), file=sys.stderr)
             told = {"failed": 1.0}
+        _collect()
         self.found[step] = {f"{PREFIX}{name}": value for name, value in told.items()}
         # Not the trainer's own: trl's would end the averages of its training metrics here. What is
         # logged here is no answer to whoever asked for a log at this step.
@@ -147,6 +156,7 @@ class RewardAudit(TrainerCallback):
             lines = list(found.lines.values())
             told = {f"check/{each}": float(lines.count(each)) for each in (RIGHT, WRONG)}
             self._say(row for row in found.rows if row.verdict == WRONG)
+            _collect()
         model = load_model(str(folder), device=device)
         with tempfile.TemporaryDirectory() as store:  # states of a step are nobody's later
             run = extract(model, self.data, store=Path(store) / "data")
@@ -189,6 +199,13 @@ def exploited(run) -> dict[str, float]:
     counts = {"pays_for": surfaces.PAYS, "penalised": surfaces.PENALISES}
     judged = table["verdict"]
     return told | {f"exploits/{name}": float((judged == v).sum()) for name, v in counts.items()}
+
+
+def _collect() -> None:
+    """Give back the memory of a model that is done with: cycles hold it, and torch keeps it."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 @contextmanager

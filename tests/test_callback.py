@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import tomllib
+import weakref
 from importlib import metadata
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 from lib import callback, paths
 from lib.analyses.exploits.worlds import text_world
 from lib.callback import PREFIX, RewardAudit
+from lib.check.lines import Checked
 from lib.errors import ParameterError
 from lib.planted.worlds import from_gaps
 from lib.stats.winrates import validity
@@ -191,21 +194,58 @@ def test_the_checkpoints_that_are_kept_are_audited(plain_trainer, held_out):
     }
 
 
+REFUSED = {
+    "load_model": (ParameterError("a model", "none", "Name one."), "needed a model; found none."),
+    "extract": (RuntimeError("CUDA out of memory"), "RuntimeError: CUDA out of memory"),
+    "save_pretrained": (OSError(28, "No space left"), "OSError: [Errno 28] No space left"),
+}
+
+
+@pytest.mark.parametrize("where", REFUSED)
 def test_an_audit_that_fails_is_told_and_stops_nothing(
-    plain_trainer, held_out, monkeypatch, capsys
+    plain_trainer, held_out, monkeypatch, capsys, where
 ):
     trainer = plain_trainer()
     audit = RewardAudit(trainer, held_out, every=2, exploits="", checked=False)
+    error, told = REFUSED[where]
 
     def refuse(*args, **given):
-        raise ParameterError("a model", "none", "Name one.")
+        raise error
 
-    monkeypatch.setattr(callback, "load_model", refuse)
+    holder = trainer.model if where == "save_pretrained" else callback
+    monkeypatch.setattr(holder, where, refuse)
     trainer.add_callback(audit)
     trainer.train()
     assert trainer.state.global_step == 4
     assert audit.found == {step: {f"{PREFIX}failed": 1.0} for step in (2, 4)}
-    assert "No audit at step 2: needed a model; found none." in capsys.readouterr().err
+    assert audits(trainer) == {step: {f"{PREFIX}failed"} for step in (2, 4)}
+    assert f"No audit at step 2: {told}" in capsys.readouterr().err
+
+
+def test_the_model_that_was_checked_is_gone_before_it_is_loaded_to_score(
+    plain_trainer, held_out, monkeypatch
+):
+    audit = RewardAudit(plain_trainer(), held_out, exploits="")
+    left = []
+
+    def check(*args, **given):
+        model = torch.nn.Linear(1, 1)
+        model.__dict__["itself"] = model
+        left.append(weakref.ref(model))
+        return Checked("", "", 0, False, {}, {}, "", [])
+
+    def load_model(*args, **given):
+        assert left[0]() is None
+        raise ParameterError("a model", "none", "Name one.")
+
+    monkeypatch.setattr(callback, "check", check)
+    monkeypatch.setattr(callback, "load_model", load_model)
+    gc.disable()  # else it may be gone by chance
+    try:
+        with pytest.raises(ParameterError):
+            audit.audit("model")
+    finally:
+        gc.enable()
 
 
 def test_a_sharded_model_is_audited_at_checkpoints_alone(plain_trainer, held_out):
