@@ -38,12 +38,15 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"  # read when the hub's client is im
 _FUNCTIONS = {"load_items": "lib.data", "load_model": "lib.models", "extract": "lib.extraction"}
 _MODULES = (
     "analyses",
+    "audits",
     "book",
     "calibration",
+    "callback",
     "charts",
     "check",
     "data",
     "extraction",
+    "mechanisms",
     "models",
     "planted",
     "report",

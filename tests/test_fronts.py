@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+import lib
 from lib import paths
 
 FRONTS = sorted(
@@ -44,3 +45,10 @@ def test_what_a_front_lists_is_there(folder):
     named = {*listed, *re.findall(r"``(\w+)``", " ".join(listed.values()))}
     if modules & set(listed):
         assert modules - named == set()
+
+
+def test_what_the_package_lists_can_be_had_of_it():
+    listed = set(_listed(lib.__doc__))
+    assert listed <= {each.name for each in pkgutil.iter_modules(lib.__path__)}
+    assert listed == set(lib._MODULES) <= set(dir(lib))
+    assert lib.__getattr__("audits").__name__ == "lib.audits"
