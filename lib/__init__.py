@@ -33,7 +33,7 @@ from __future__ import annotations
 import importlib
 import os
 
-os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"  # read when the hub's client is imported
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the hub's client is imported
 
 _FUNCTIONS = {"load_items": "lib.data", "load_model": "lib.models", "extract": "lib.extraction"}
 _MODULES = (

@@ -129,11 +129,13 @@ def test_the_workflows_are_the_book_its_links_its_calibration_and_a_gpu():
     assert "make linkcheck" in commands["links"] and "make audit" in commands["gpu"]
 
 
-def test_telemetry_is_off_in_the_program():
+def test_telemetry_is_off_in_the_program_unless_a_user_says_otherwise():
     said = "import lib, huggingface_hub.constants as c; print(c.HF_HUB_DISABLE_TELEMETRY)"
     bare = {key: value for key, value in os.environ.items() if "TELEMETRY" not in key}
-    done = subprocess.run([sys.executable, "-c", said], env=bare, cwd=paths.ROOT, stdout=-1)
-    assert done.stdout == b"True\n"
+    for given, off in (({}, b"True\n"), ({"HF_HUB_DISABLE_TELEMETRY": "0"}, b"False\n")):
+        command = [sys.executable, "-c", said]
+        done = subprocess.run(command, env=bare | given, cwd=paths.ROOT, stdout=-1)
+        assert done.stdout == off
 
 
 # For a Python whose venv installs pip: this one's stands in for that, which takes five seconds.
