@@ -5,15 +5,20 @@ from __future__ import annotations
 import pandas as pd
 
 from lib import words
-from lib.analyses.bases.few import ALONE, AUDITED, BASES, ONE, PRINCIPAL, PUBLISHED
+from lib.analyses.bases.few import BASES, ONE
+from lib.analyses.bases.naming import AGAINST
 from lib.analyses.bases.people import SIMULATED, STAND_INS, USERS
 from lib.analyses.bases.stats import BOUND, UNNAMED, Study
 
-BESIDE = (ALONE, PRINCIPAL, AUDITED, PUBLISHED)
 KINDS = {
     USERS: "these users",
     STAND_INS: "parts of the data that stand for users",
     SIMULATED: "simulated users",
+}
+NEW = {
+    USERS: "a new user",
+    STAND_INS: "a part of the data that stands for a new user",
+    SIMULATED: "a new simulated user",
 }
 
 
@@ -89,11 +94,15 @@ def _names(study: Study) -> list[str]:
     if len(rest) and len(study.steady) and study.steady["claimed"].iloc[0]:
         why = "; ".join(
             f"basis {row.basis}: {row.why}"
-            + (f" (pointed to {row.points_to})" if row.points_to else "")
+            + (f" (evidence points {_way(row.points_to)})" if row.points_to else "")
             for row in rest.itertuples()
         )
         told.append(f"Unnamed of {KINDS[study.people.kind]}: {why}.")
     return told
+
+
+def _way(points: str) -> str:
+    return points if points.startswith(AGAINST) else f"to {points}"
 
 
 def _new(study: Study, few: pd.DataFrame) -> list[str]:
@@ -103,23 +112,28 @@ def _new(study: Study, few: pd.DataFrame) -> list[str]:
         return []
     last = bases.iloc[-1]
     k = int(last["pairs"])
-    at = own[own["pairs"] == k].set_index("method")
-    beside = ", ".join(
-        f"{method} {at.loc[method, 'accuracy']:.3f}"
-        for method in (ONE, *BESIDE)
-        if method in at.index
-    )
+    rest = own[(own["pairs"] == k) & (own["method"] != BASES)]
+    rest = rest.sort_values("accuracy", ascending=False, kind="stable")
+    kinds = {
+        "fewer than": rest[rest["accuracy"] > last["accuracy"]],
+        "as many as": rest[rest["accuracy"] == last["accuracy"]],
+        "more than": rest[rest["accuracy"] < last["accuracy"]],
+    }
+    beside = words.cases(kinds, lambda row: f"{row.method} ({row.accuracy:.3f})")
     helps = bases[bases["gain_low"] > 0]
     since = (
-        f"more than one head for all from {words.count(int(helps['pairs'].iloc[0]), 'pair')} on"
+        f"is shown from {words.count(int(helps['pairs'].iloc[0]), 'pair')} on"
         if len(helps) and (bases.loc[helps.index[0] :, "gain_low"] > 0).all()
-        else "not shown to be more than one head for all"
+        else "isn't shown"
+    )
+    others = (
+        "; bases aren't tested against the other methods" if (rest["method"] != ONE).any() else ""
     )
     return [
-        f"For new ones among {KINDS[study.people.kind]} bases rank "
-        f"{words.estimate(last['accuracy'], last['low'], last['high'])} of pairs as they chose, "
-        f"after {words.count(k, 'pair')} of each ({beside}): {since}, in intervals over "
-        f"{words.count(int(last['users']), 'user')}, uncorrected."
+        f"After {words.count(k, 'pair')} of {NEW[study.people.kind]}, bases rank "
+        f"{words.estimate(last['accuracy'], last['low'], last['high'])} of the held-out pairs as "
+        f"that user chose: {beside}. That bases rank more than {ONE} {since}, in intervals over "
+        f"{words.count(int(last['users']), 'user')}, uncorrected{others}."
     ]
 
 

@@ -208,6 +208,19 @@ def test_every_method_is_judged_on_the_same_users(near):
     assert audited > table.set_index("method").loc[few.ALONE, "accuracy"]
 
 
+def test_methods_that_rank_more_than_bases_are_named_first(near):
+    study = near[0]
+    table = pd.DataFrame(
+        [(few.BASES, 0.6), (few.ONE, 0.5), (few.ALONE, 0.7), (few.AUDITED, 0.8)],
+        columns=["method", "accuracy"],
+    ).assign(whose=people.SIMULATED, pairs=4, users=9, low=0.4, high=0.9, gain_low=0.1)
+    text = words.takeaways([study], table)[-1]
+    assert "fewer than audited heads (0.800), a head a user (0.700); more than one head" in text
+    assert "is shown from 4 pairs on" in text
+    assert "isn't shown" in words.takeaways([study], table.assign(gain_low=-0.1))[-1]
+    assert "fewer than" not in words.takeaways([study], table[:2])[-1]
+
+
 def test_users_all_alike_have_one_basis_and_that_is_said():
     given, stimuli, *_ = planted_people(users=20, pairs=40, rewards=1, features=8, seed=1)
     study = stats.study(given, stimuli, most=3)
