@@ -62,6 +62,9 @@ def answer(chosen: Selection) -> str:
     if pd.isna(last["gold"]):
         return f"Nothing can be said of what {last['rule']} picks: {last['note']}."
     told = last["verdict"] if last["verdict"] != UNDEFINED else "not tested"
+    if last["verdict"] == BETTER:
+        more = "and than" if _beats(last) else "though not shown to be better than"
+        told += f"{' ' if _beats(last) else ', '}{more} the {last['rival']}"
     return (
         f"The best of {n} by {last['rule']} has an expected gold of "
         f"{words.estimate(last['gold'], last['low'], last['high'])}, {told}: a random pick has "
@@ -104,7 +107,9 @@ def _beside(own: pd.DataFrame) -> list[str]:
     if better.empty:
         return []
     rival = better["rival"].iloc[0]
-    more = (better["beside_p"] < 0.05) & (better["beside"] > 0)
+    last = better["rule"] == own["rule"].iloc[-1]
+    better = pd.concat([better[last], better[~last]])  # the one score first, where there is one
+    more = better.apply(_beats, axis=1)
     beaten, rest = better.loc[more, "rule"].tolist(), better.loc[~more, "rule"].tolist()
     sentences = []
     if beaten:
@@ -114,19 +119,28 @@ def _beside(own: pd.DataFrame) -> list[str]:
         )
     if rest:
         sentences.append(
-            f"Though better than random, not shown to pick more gold than the {rival}: "
+            f"Though better than random, these aren't shown to pick more gold than the {rival}: "
             f"{words.listed(rest, SHOWN)}."
         )
     return sentences
+
+
+def _beats(row: pd.Series) -> bool:
+    """Does a rule pick more gold than whichever of longest and shortest picks more?"""
+    return bool(row["beside_p"] < 0.05 and row["beside"] > 0)
 
 
 def _longer(own: pd.DataFrame) -> list[str]:
     last = own.iloc[-1]
     if pd.isna(last["longer"]):
         return []
-    told = words.estimate(last["longer"], last["longer_low"], last["longer_high"], "+.0%")
+    more, low, high = last[["longer", "longer_low", "longer_high"]]
+    if more < 0:
+        more, low, high = -more, -high, -low
+    told = words.estimate(more, low, high, ".0%")
     return [
-        f"Beside the mean of their items, what {last['rule']} picks differs in tokens by {told}."
+        f"What {last['rule']} picks is {told} {'shorter' if last['longer'] < 0 else 'longer'}, in "
+        "tokens, than the responses of its item are on average."
     ]
 
 
@@ -144,7 +158,8 @@ def _subsets(picks: pd.DataFrame) -> list[str]:
     def shown(row: Any) -> str:
         return f"{row.subset} ({words.estimate(row.share, row.share_low, row.share_high, '.2f')})"
 
-    return [f"By subset, {last} is {words.cases(_on(kinds), shown)}."]
+    told = words.cases(_on(kinds), shown)
+    return [f"By subset, with the share of the possible gain, {last} is {told}."]
 
 
 def _on(kinds: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

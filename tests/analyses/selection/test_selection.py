@@ -129,6 +129,20 @@ def test_pairs_are_a_sentence():
     assert "nothing to pick" in charts.curve(chosen.curve).alternative
 
 
+def test_the_rule_that_is_judged_is_named_first_beside_length():
+    found = stats.candidates(candidate_world(100, strength=[2.0, 2.0, 2.0]))
+    chosen = stats.selection(found)
+    picks = chosen.picks
+    assert ", better than random and than the " in words.answer(chosen)
+    told = words.takeaways(chosen, found)
+    assert any(" is shown for final score, head_0, head_1, head_2." in text for text in told)
+    picks.loc[picks["rule"] == "final score", "beside_p"] = 0.2
+    assert ", better than random, though not shown to be better than the " in words.answer(chosen)
+    picks.loc[picks["rule"] == "head_0", "beside_p"] = 0.2
+    told = words.takeaways(chosen, found)
+    assert any("aren't shown" in text and ": final score, head_0." in text for text in told)
+
+
 # ---- Tests and intervals ----
 
 
