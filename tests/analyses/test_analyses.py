@@ -16,6 +16,7 @@ from lib.analyses.model import charts as model_charts
 from lib.analyses.model import stats as weights
 from lib.analyses.separability import charts as separability_charts
 from lib.analyses.separability import stats as separability
+from lib.analyses.separability import words as separability_words
 from lib.analyses.separability.worlds import separability_world
 from lib.charts.intervals import intervals
 from lib.errors import DataError
@@ -46,6 +47,24 @@ def test_a_readout_loss_stands_with_its_number_and_interval(losses):
     assert f"{row['loss']:.3f}" in words(chart)
     assert f"{row['loss']:.3f} [{row['low']:.3f}, {row['high']:.3f}]" in chart.alternative
     assert drawn(chart, "row,group")["tone"].tolist() == ["worse"]
+
+
+def test_a_loss_that_is_shown_though_not_measurable_is_drawn_as_a_lower_bound(losses):
+    bound = losses.assign(verdict="not measurable", probe_p=0.01, p_adjusted=0.01)
+    chart = separability_charts.readout(separability_words.told(bound))
+    assert "helpfulness → claims, at least" in words(chart)
+    assert drawn(chart, "row,group")["tone"].tolist() == ["worse"]
+    chart = separability_charts.readout(separability_words.told(bound.assign(probe_p=0.2)))
+    assert "helpfulness → claims" in words(chart)
+    assert drawn(chart, "row,group")["tone"].tolist() == ["baseline"]
+
+
+def test_length_alone_has_no_interval_in_a_figure_of_probes():
+    run = separability_world("not read out", pairs=60, features=10)
+    table = separability.probes(run, flips=4, repeats=1)
+    chart = separability_charts.probes(table)
+    assert re.search(rf"length alone {table['length'].iloc[0]:.3f}[.;]", chart.alternative)
+    assert words(chart)
 
 
 def test_a_concept_without_a_number_is_drawn_with_its_reason():

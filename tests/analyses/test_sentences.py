@@ -331,10 +331,12 @@ def test_concepts_and_readouts_are_counted_of_those_that_were_judged():
     assert separability.lost(losses[2:3]).endswith("no head claims it.")
     shown = losses.assign(p_adjusted=0.01, low=0.3, high=0.5)
     assert separability.lost(shown).endswith(
-        "How much can't be measured, but b loses at least 0.400 [0.300, 0.500] of safety."
+        "1 loses at least part of it, 2 read out. "
+        "b loses at least 0.400 [0.300, 0.500] of safety; how much more can't be measured."
     )
+    assert separability.told(shown)["verdict"].tolist() == [verdicts[0], "at least", *verdicts[2:]]
     hidden = separability.lost(shown.assign(probe_p=0.2))
-    assert "at least" not in hidden, "what no probe finds can't be lost"
+    assert hidden.endswith("2 read out, 1 not measurable."), "what no probe finds can't be lost"
 
 
 def test_without_a_gate_nothing_is_compared():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
+from lib.analyses.separability.words import AT_LEAST
 from lib.charts import theme
 from lib.charts.intervals import intervals
 from lib.charts.render import Chart, frame, inline, layer, plain, require, tips
 from lib.charts.rows import toned
 
-TONES = {"not read out": "worse", "read out": "better"}
+TONES = {"not read out": "worse", AT_LEAST: "worse", "read out": "better"}
 
 
 def published(probe: pd.DataFrame, ceiling: pd.DataFrame) -> Chart:
@@ -90,7 +92,7 @@ def probes(table: pd.DataFrame) -> Chart:
     for row in table.itertuples():
         rows.append((row.concept, row.accuracy, row.low, row.high, row.note, "better"))
         if pd.notna(row.accuracy):
-            length = (f"{row.concept}, length alone", row.length, row.length, row.length)
+            length = (f"{row.concept}, length alone", row.length, np.nan, np.nan)
             rows.append((*length, "", "baseline"))
     frame = pd.DataFrame(rows, columns=["name", "value", "low", "high", "note", "tone"])
     return intervals(
@@ -102,19 +104,23 @@ def probes(table: pd.DataFrame) -> Chart:
         name="probes",
         what="Concept probes",
         caption="Share of comparisons that a linear probe of the state ranks as the data set "
-        "marks them, on prompts it never saw; grey: the same probe on length alone.",
+        "marks them, on prompts it never saw, with 95% intervals, uncorrected; grey: the same "
+        "probe on length alone.",
     )
 
 
 def readout(table: pd.DataFrame) -> Chart:
     """Readout losses with their intervals; a loss that was found wears another colour.
 
-    ``table`` is as ``stats.readout`` returns it.
+    ``table`` is as ``words.told`` returns it.
     """
     columns = ("concept", "head", "loss", "low", "high", "verdict", "note")
     require(table, columns, "readout losses")
     names = [
-        f"{row.concept} → {row.head}" if row.head else row.concept for row in table.itertuples()
+        f"{row.concept} → {row.head}{', at least' * (row.verdict == AT_LEAST)}"
+        if row.head
+        else row.concept
+        for row in table.itertuples()
     ]
     frame = pd.DataFrame(
         {
@@ -136,5 +142,7 @@ def readout(table: pd.DataFrame) -> Chart:
         name="readout",
         what="Readout losses",
         caption="Accuracy of a probe of the state less that of the head that claims the concept, "
-        "on the same held-out comparisons. Grey: no verdict on the loss can be given.",
+        "on the same held-out comparisons, with 95% intervals, uncorrected. Where a loss is shown "
+        "though its size can't be measured, it is at least what stands here. Grey: no verdict on "
+        "the loss can be given.",
     )

@@ -10,6 +10,7 @@ from lib import words
 from lib.analyses.separability.readout import at_least, beyond
 from lib.analyses.separability.stats import PUBLISHED, RECOVERED, VERDICTS
 
+AT_LEAST = "at least"  # verdict of a loss that is shown though its size isn't measurable
 CLOSE = 0.05  # a tenth of the way from chance to always: larger misses aren't explained
 _LOSS = " ({loss:.3f} [{low:.3f}, {high:.3f}], adjusted p = {p_adjusted:.2g}; "
 _SHORT = (
@@ -19,7 +20,7 @@ _SHORT = (
 _READOUT = {
     "undefined": "{concept}: no readout loss can be given ({note}).",
     "not measurable": "{concept} → {head}: not measurable. " + _SHORT + ".",
-    "at least": "{head} loses part of {concept} that the state holds, at least {loss:.3f} "
+    AT_LEAST: "{head} loses part of {concept} that the state holds, at least {loss:.3f} "
     "[{low:.3f}, {high:.3f}] (adjusted p = {p_adjusted:.2g}). " + _SHORT + ", so how much more is "
     "not measurable.",
     "not read out": "{head} loses part of {concept} that the state holds"
@@ -126,9 +127,14 @@ def readout(table: pd.DataFrame) -> list[str]:
 
 
 def _readout(row: Any) -> str:
-    verdict = "at least" if at_least(row) else row.verdict
+    verdict = AT_LEAST if at_least(row) else row.verdict
     missed = words.found(row.mde, "a loss of {:.3f}", "no loss that can occur")
     return _READOUT[verdict].format(**row._asdict(), missed=missed, reach=_reach(row.probe_mde))
+
+
+def told(losses: pd.DataFrame) -> pd.DataFrame:
+    """Losses with the verdict that a page shows: ``AT_LEAST`` where a lower bound is shown."""
+    return losses.assign(verdict=losses["verdict"].mask(at_least(losses), AT_LEAST))
 
 
 def _reach(mde: float) -> str:
@@ -185,15 +191,17 @@ def lost(losses: pd.DataFrame) -> str:
     judged = losses.loc[losses["verdict"] != "undefined", "verdict"]
     if judged.empty:
         return f"No readout could be judged: {words.reasons(losses['note'])}."
-    text = (
-        f"Of {len(judged)} readouts by a head that claims the concept: "
-        f"{words.tally(judged, VERDICTS)}."
-    )
-    some = words.each(
+    bounds = words.each(
         losses[at_least(losses)],
         "{head} loses at least {loss:.3f} [{low:.3f}, {high:.3f}] of {concept}",
     )
-    return f"{text} How much can't be measured, but {', '.join(some)}." if some else text
+    some = [f"{len(bounds)} lose{'s' if len(bounds) == 1 else ''} at least part of it"]
+    rest = words.tally(told(losses)["verdict"], VERDICTS[:-1])
+    told_of = ", ".join([*some[: len(bounds)], *([rest] if rest else [])])
+    text = f"Of {len(judged)} readouts by a head that claims the concept: {told_of}."
+    if not bounds:
+        return text
+    return f"{text} {', '.join(bounds)}; how much more can't be measured."
 
 
 def glued(concepts: pd.DataFrame, losses: pd.DataFrame) -> dict[str, str]:
