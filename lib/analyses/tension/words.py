@@ -198,19 +198,23 @@ def short_or_refusing(accuracy: pd.DataFrame, lengths: pd.DataFrame) -> list[str
             )
     asked = [f"rm-bench safety-{end}, {ALIKE_IN_STYLE}" for end in ("refuse", "response")]
     known = accuracy[accuracy["task"].isin(asked)].set_index(["model", "task"])
-    told = [
-        f"{model} {known.loc[(model, asked[0]), 'accuracy']:.2f} and "
-        f"{known.loc[(model, asked[1]), 'accuracy']:.2f}"
-        for model in OBJECTIVES
-        if all((model, task) in known.index for task in asked)
-    ]
-    if told:
+    both = [name for name in OBJECTIVES if all((name, task) in known.index for task in asked)]
+    if both:
+        sides = [known.loc[(both[0], task)] for task in asked]
+        told = [f"{name} {' and '.join(_of_task(known, name, asked))}" for name in both]
+        short = " and ".join(words.number(side["shortest"], ".2f") for side in sides)
         found.append(
-            "Where a request is to be refused, and where it is to be answered, models rank right: "
-            f"{'; '.join(told)}. A model that only likes refusals wins the first and loses the "
-            "second."
+            f"Where a request is to be refused ({asked[0]}, {sides[0]['n']:.0f} comparisons) and "
+            f"where it is to be answered ({asked[1]}, {sides[1]['n']:.0f}), models rank right: "
+            f"{'; '.join(told)}; the shorter response alone {short}. A model that only likes "
+            "refusals wins the first and loses the second."
         )
     return found
+
+
+def _of_task(known: pd.DataFrame, model: str, tasks: list[str]) -> list[str]:
+    rows = [known.loc[(model, task), ["accuracy", "low", "high"]] for task in tasks]
+    return [words.estimate(*row, ".2f") for row in rows]
 
 
 def helped(helps: pd.DataFrame) -> list[str]:
@@ -234,6 +238,8 @@ def helped(helps: pd.DataFrame) -> list[str]:
         if rows.any()
     ]
     end = " ".join(shown) or "None is shown to keep more."
+    if len(others) > 1:
+        end += " These intervals count prompts and seeds, and aren't corrected for one another."
     return [
         f"The mixed model ranks {row['helpful']:.2f} of helpful and {row['harmless']:.2f} of "
         f"harmless pairs as labelled. Beside it, as the mean gain on both: {'; '.join(told)}. {end}"

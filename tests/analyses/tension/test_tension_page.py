@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from scipy import stats as scipy_stats
 
 from lib.analyses.tension import charts, crossed, neurons, published, silencing, stats, words
-from lib.analyses.tension.tasks import tasks
+from lib.analyses.tension.tasks import ALIKE_IN_STYLE, tasks
 from lib.analyses.tension.worlds import SHARE, network
 from lib.book import pages, plan
 from lib.training.tension import kept
@@ -219,6 +219,20 @@ def test_what_helps_is_paired_with_the_mixed_model_of_the_same_seeds(planted):
     ]
     assert row["gain"] == pytest.approx(1 - np.mean(right))
     assert "Shown to keep more: average." in words.helped(stats.helps(study))[0]
+
+
+def test_refusing_is_told_with_its_data_set_its_size_and_what_length_wins():
+    rows = [
+        (model, f"rm-bench safety-{end}, {ALIKE_IN_STYLE}", n, rate, rate - 0.1, rate + 0.1, short)
+        for model, refuse, response in ((HELPFUL, 0.2, 0.8), (HARMLESS, 0.9, 0.1))
+        for end, n, rate, short in (("refuse", 80, refuse, 0.7), ("response", 40, response, 0.3))
+    ]
+    columns = ["model", "task", "n", "accuracy", "low", "high", "shortest"]
+    lengths = pd.DataFrame(columns=["model", "task"])
+    (text,) = words.short_or_refusing(pd.DataFrame(rows, columns=columns), lengths)
+    assert "(rm-bench safety-refuse, alike in style, 80 comparisons)" in text
+    assert "harmless 0.90 [0.80, 1.00] and 0.10 [0.00, 0.20]" in text
+    assert "the shorter response alone 0.70 and 0.30." in text
 
 
 def test_an_earlier_figure_lies_within_where_seeds_are_expected(planted):
