@@ -48,15 +48,18 @@ class Outcomes:
 
 def of_table(table: pd.DataFrame) -> Outcomes:
     """Of the table ``outcomes`` that a validity page leaves: heads, and the one score."""
-    texts = dict.fromkeys(["item", "prompt", "criterion", "subset", "rule"], str)
-    own = table[table["kind"].isin([HEAD, SCORE])].astype(texts)
-    own = own.drop_duplicates([*KEY, "rule"])
-    keys = own[KEY].drop_duplicates()
-    place = pd.MultiIndex.from_frame(keys)
-    rules = {}
-    for rule, rows in own.groupby("rule", sort=False):
-        values = rows.set_index(KEY)["outcome"].reindex(place)
-        rules[rule] = values.to_numpy(float)
+    own = table[table["kind"].isin([HEAD, SCORE])]
+    place = np.zeros(len(own), np.int64)
+    for name in KEY:  # comparisons are numbered as they come, whatever rule tells of them first
+        codes, known = pd.factorize(own[name], use_na_sentinel=False)
+        place = pd.factorize(place * max(1, len(known)) + codes)[0]
+    first = np.unique(place, return_index=True)[1]
+    texts = dict.fromkeys(["item", "prompt", "criterion", "subset"], str)
+    keys = own[KEY].iloc[first].astype(texts)
+    rule, names = pd.factorize(own["rule"], use_na_sentinel=False)
+    won = np.full((len(names), len(first)), np.nan)
+    won[rule[::-1], place[::-1]] = own["outcome"].to_numpy(float)[::-1]  # the first tells
+    rules = dict(zip(map(str, names), won, strict=True))
     ids = np.asarray([_id(key) for key in keys.itertuples(index=False, name=None)], np.uint64)
     _, prompt = np.unique(keys["prompt"].to_numpy(str), return_inverse=True)
     return Outcomes(ids, prompt, keys["subset"].to_numpy(str), rules)
