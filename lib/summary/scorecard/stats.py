@@ -362,13 +362,17 @@ def scorecard(tables: Tables) -> pd.DataFrame:
     labels, partners, readout = _labels(tables), _partners(tables), _readout(tables)
     length = longer(tables)
     length = length[length["subset"] == ALL].set_index("dataset")["win_rate"]
-    rows, asked = [], claimed(cells)
+    rows = []
+    whole_of, asked_of = (
+        dict(iter(some.groupby("head", sort=False)))
+        for some in (cells[cells["subset"] == ALL], claimed(cells))
+    )
+    none = cells.iloc[:0]
     for head in heads:
-        own = cells[(cells["head"] == head) & (cells["subset"] == ALL)]
         rows.append(
             {"head": head, "claims": claims.get(head, NOT_RUN)}
-            | _verdicts(own, length)
-            | _asked(asked[asked["head"] == head])
+            | _verdicts(whole_of.get(head, none), length)
+            | _asked(asked_of.get(head, none))
             | labels.get(head, _label(labels))
             | {"partners": _told(partners, head, "none")}
             | {"readout": _told(readout, head, "none")}
