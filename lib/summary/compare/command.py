@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from lib import words
+from lib.atomic import as_others, exchange
 from lib.check.command import NARROWEST, WIDEST, writable
 from lib.data.items import Items
-from lib.errors import DataError, ParameterError
+from lib.errors import DataError, ParameterError, StoreError
 from lib.summary.compare import document
 from lib.summary.compare import words as words_of
 from lib.summary.compare.measure import SCORED, Compared, compare, read
 
+PARQUET = ".parquet"
 CUT = 600  # characters of a text that the terminal shows
 INDENT = "    "
 LEFT = (0, 1, 5, 9)  # columns of texts
@@ -34,7 +38,8 @@ def run(
     show_text: bool = False,
     **options,
 ) -> Compared:
-    """Compare, print, and write ``json``; keep in ``tables`` what the page reads.
+    """Compare, print, and write ``json``; keep in ``tables``, and nothing else, what the page
+    reads.
 
     ``options`` go to ``lib.summary.compare.measure.compare``.
     """
@@ -46,14 +51,41 @@ def run(
             ", ".join(datasets) or "none",
             "Leave --show-text out: items of published sets are named by id.",
         )
-    with tempfile.TemporaryDirectory() as scratch:
-        found = compare(models, datasets, tables or scratch, every_head=bool(tables), **options)
+    with _fresh(Path(tables)) if tables else tempfile.TemporaryDirectory() as folder:
+        found = compare(models, datasets, folder, every_head=bool(tables), **options)
     loading = {key: options[key] for key in ("source", "limit", "seed") if key in options}
     texts = _texts(found, loading) if show_text else []
     print(table(found, texts, shutil.get_terminal_size().columns))
     if json:
         document.save(json, document.document(found, texts))
     return found
+
+
+@contextmanager
+def _fresh(folder: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of one with tables once the block is done.
+
+    Left to what another call wrote, a page would show models and datasets that weren't named.
+    """
+    folder = folder.resolve()
+    others = [path for path in folder.rglob("*") if not path.is_dir() and path.suffix != PARQUET]
+    if others or (folder.exists() and not folder.is_dir()):
+        raise StoreError(
+            f"a new folder, or one with tables alone, at {folder}",
+            f"{others[0].relative_to(folder)} in it" if others else "a file",
+            "Name another page.",
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.partial-"))
+    try:
+        yield fresh
+        as_others(fresh)
+        if folder.exists() and not exchange(fresh, folder):
+            shutil.rmtree(folder)
+        if not folder.exists():
+            os.replace(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _texts(found: Compared, loading: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 
 import jsonschema
 import numpy as np
@@ -17,7 +18,7 @@ from lib.errors import DataError, ParameterError, StoreError
 from lib.extraction import extract, save_run
 from lib.models import EMBEDDED
 from lib.planted.worlds import make_run
-from lib.summary.compare import document, measure
+from lib.summary.compare import command, document, measure
 
 SCHEMA = json.loads(document.SCHEMA.read_text())
 PAIRS = 60
@@ -222,7 +223,7 @@ def test_embedded_models_are_compared_on_every_committed_set(tmp_path, capsys, m
     assert all(row["verdict"] != "undefined" for row in content["differences"])
     assert 0 < len(content["contested"]) <= 20 * math.comb(len(models), 2)
     told = capsys.readouterr().out
-    assert "smol-armo (A) and smol-mixed (B)" in told or "not told apart" in told
+    assert "smol-armo (A) and smol-mixed (B)" in told
 
 
 def test_text_is_shown_of_own_data_alone(tmp_path, tiny_model, capsys, monkeypatch):
@@ -269,6 +270,37 @@ def test_the_page_reads_what_was_compared(folder, tmp_path):
     table = pd.read_parquet(tmp_path / "left" / "a" / "xstest" / "validity.parquet")
     assert set(table["head"]) == {"head_0", "head_1", "head_2"}
     assert len(summary.compare(left)) == 1 and len(summary.scores(left)) == 2
+
+
+def test_a_folder_of_tables_holds_what_the_last_call_compared(folder, tmp_path, capsys):
+    def shown() -> list[tuple[str, str]]:
+        return [(left.model, name) for left in summary.everything(tables) for name in left.datasets]
+
+    for model in "ab":
+        for name in ("xstest", "llmbar"):
+            folder(run_of(model, ord(model), name=name), f"{model}/{name}")
+    models, tables = [str(tmp_path / model) for model in "ab"], tmp_path / "new" / "page.tables"
+    command.run(models, ["xstest", "llmbar"], tables=str(tables))
+    assert len(shown()) == 4
+    command.run(models, ["llmbar"], tables=str(tables))
+    assert shown() == [("a", "llmbar"), ("b", "llmbar")]
+    with pytest.raises(DataError, match="known dataset"):
+        command.run(models, ["beavertails"], tables=str(tables))
+    assert shown() == [("a", "llmbar"), ("b", "llmbar")] and os.listdir(tables.parent) == [
+        tables.name
+    ]
+    assert tables.stat().st_mode & 0o777 == tables.parent.stat().st_mode & 0o777
+
+
+def test_a_folder_with_what_is_not_tables_is_left_alone(folder, tmp_path):
+    models = [folder(run_of(model, k), model) for k, model in enumerate("ab")]
+    (tmp_path / "page.tables").mkdir()
+    (tmp_path / "page.tables" / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match="notes.txt in it"):
+        command.run(models, [], tables=str(tmp_path / "page.tables"))
+    assert (tmp_path / "page.tables" / "notes.txt").read_text() == "mine"
+    with pytest.raises(StoreError, match="a file"):
+        command.run(models, [], tables=str(tmp_path / "page.tables" / "notes.txt"))
 
 
 def test_models_without_runs_are_scored(tmp_path, write_tiny, compared, capsys):
