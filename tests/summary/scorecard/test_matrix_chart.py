@@ -286,7 +286,6 @@ def lengths(*rows) -> pd.DataFrame:
 
 
 BOTH = lengths(("hh-rlhf/helpful-base", 0.61), ("xstest", 0.37))
-COLOURS = {pair for mark in theme.VERDICTS.values() for pair in (mark.light, mark.dark)}
 
 
 def below(svg: str, number: str) -> float:
