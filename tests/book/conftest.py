@@ -57,27 +57,29 @@ def site(built) -> Path:
 
 @pytest.fixture(scope="session")
 def visit(chromium):
-    """Opens a file offline: ``visit(path, query, **options)`` gives the tab and what was said.
+    """Opens one file after another offline in the same tab, which has compiled what pages share.
 
-    That is every console error, page error, dialog, failed request and request that left the
-    site, in words.
+    ``visit(path, query, color_scheme=…, viewport=…)`` gives the tab and what was said since it
+    was opened: every console error, page error, dialog and failed request, which one that leaves
+    the site is. What a page before it kept in the browser is forgotten.
     """
-    opened = []
+    context = chromium.new_context(offline=True)
+    tab = context.new_page()
+    said = heard(tab)
 
-    def open_page(path: Path, query: str = "", **options):
-        while opened:
-            opened.pop().close()
-        context = chromium.new_context(offline=True, **options)
-        opened.append(context)
-        tab = context.new_page()
-        said = heard(tab)
+    def open_page(path: Path, query: str = "", color_scheme: str = "light", viewport=SCREEN):
+        if tab.url.startswith("file:"):
+            tab.evaluate("localStorage.clear(); sessionStorage.clear()")
+        tab.goto("about:blank")
+        tab.mouse.move(0, 0)
+        tab.emulate_media(color_scheme=color_scheme)
+        tab.set_viewport_size(viewport)
+        said.clear()
         tab.goto(path.as_uri() + query)
-        tab.wait_for_load_state("load")
         return tab, said
 
     yield open_page
-    while opened:
-        opened.pop().close()
+    context.close()
 
 
 def heard(tab) -> list[str]:
@@ -88,31 +90,6 @@ def heard(tab) -> list[str]:
     tab.on("dialog", lambda d: (said.append(f"dialog {d.message}"), d.dismiss()))
     tab.on("requestfailed", lambda r: said.append(f"failed {r.url[:200]}"))
     return said
-
-
-@pytest.fixture(scope="session")
-def turn_to(chromium):
-    """Opens one file after another in the same tab, which has compiled what pages share.
-
-    ``turn_to(path)`` gives the tab, in light and as wide as a screen, and what was said, as
-    ``visit`` does. What a page before it kept in the browser is forgotten.
-    """
-    context = chromium.new_context(offline=True, color_scheme="light", viewport=SCREEN)
-    tab = context.new_page()
-    said = heard(tab)
-
-    def open_page(path: Path):
-        if tab.url.startswith("file:"):
-            tab.evaluate("localStorage.clear(); sessionStorage.clear()")
-        tab.goto("about:blank")
-        tab.set_viewport_size(SCREEN)
-        said.clear()
-        tab.goto(path.as_uri())
-        tab.wait_for_load_state("load")
-        return tab, said
-
-    yield open_page
-    context.close()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.slow
 LEAST = 4.5  # WCAG 2, level AA, for text of any size
 HEAVIEST = 600_000  # bytes of a page
 PHONE = {"width": 390, "height": 844}
-SCREEN = {"width": 1280, "height": 900}
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 VISIT = (Path(__file__).parent / "visit.js").read_text()
 READ = f"given => {{ const contrast = {CONTRAST} const visit = {VISIT} return visit(contrast, given) }}"
@@ -83,9 +82,9 @@ def width(tab) -> int:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_in_light_in_dark_and_on_a_phone(site, turn_to, page):
+def test_a_page_in_light_in_dark_and_on_a_phone(site, visit, page):
     """One visit: marks, contrast in both themes, no sideways scroll, and nothing was said."""
-    tab, said = turn_to(site / page)
+    tab, said = visit(site / page)
     found = read(tab, "light", "dark")
     charts = found["charts"]
     expected = figures(page) if page in SHOWN else charts
@@ -107,7 +106,7 @@ CHARTED = next(page for page in SHOWN if page.endswith("validity.html"))
 
 @pytest.mark.parametrize("page", ["book/index.html", CHARTED, "search.html"])
 def test_a_page_opened_in_dark_can_be_read(site, visit, page):
-    tab, said = visit(site / page, color_scheme="dark", viewport=SCREEN)
+    tab, said = visit(site / page, color_scheme="dark")
     found = read(tab, "dark")
     assert found["first"] == "dark"
     assert poor(found["read"][0], found["charts"]) == [] and not said

@@ -6,6 +6,7 @@ embedded backbone, over a file whose prompts, responses, subsets and criteria ar
 
 import json
 import re
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import nbformat
@@ -97,56 +98,93 @@ def place(book, notebook):
     return book / "book" / "results" / "m" / f"{notebook}.html"
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS)
-def test_nothing_of_it_runs(book, visit, notebook):
-    tab, said = visit(place(book, notebook))
-    charts(tab)
+@pytest.fixture(scope="module")
+def read(book, visit):
+    """What is found on the page of a notebook, and has happened there, in one visit."""
+    known = {}
+
+    def find(notebook: str) -> SimpleNamespace:
+        if notebook not in known:
+            known[notebook] = found_on(*visit(place(book, notebook)))
+        return known[notebook]
+
+    return find
+
+
+# What closes early leaves the rest of the page outside the article.
+WHOLE = """() => {
+  const all = (query) => [...document.querySelectorAll(query)];
+  const texts = (query) => all(query).map((e) => e.textContent);
+  return {
+    inside: all("details.provenance, section").every((e) => e.closest("article.bd-article")),
+    provenance: all("article details.provenance").length,
+    footers: all("footer.bd-footer").length,
+    headings: texts("article :is(h1, h2)"),
+    states: all(".chart-view").map((e) => e.dataset.state),
+    formulas: all("article math, article mjx-container, article hr").length,
+    size: document.documentElement.innerHTML.length,
+    heads: texts("table.result td:first-child"),
+    examples: texts(".examples dd"),
+    name: document.querySelector("article h1").innerText,
+    title: document.title,
+    figures: all("figure.chart").length,
+  };
+}"""
+STRUCK = """() => {
+  const all = (query) => [...document.querySelectorAll(query)];
+  return {
+    struck: window.struck ?? null,
+    handlers: all("[onerror], [onmouseover]").length,
+    links: all('a[href^="javascript:"]').length,
+    scripts: all(".output script").map((script) => script.text),
+  };
+}"""
+
+
+def found_on(tab, said) -> SimpleNamespace:
+    for view in tab.locator(".chart-view").all():
+        view.locator("svg").first.wait_for(state="attached", timeout=30_000)
+    found = tab.evaluate(WHOLE)
+    screen = tab.viewport_size
+    tab.set_viewport_size({"width": 390, "height": 844})
+    wait = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    found["width"] = tab.evaluate(f"{wait}.then(() => document.documentElement.scrollWidth)")
+    tab.set_viewport_size(screen)
     # Folded parts too, and what a pointer over a chart brings up.
     tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     for view in tab.locator(".chart-view svg").all():
         view.hover(force=True)
     tab.wait_for_timeout(300)
-    assert said == []
-    assert tab.evaluate("window.struck") is None
-    assert tab.evaluate("document.querySelectorAll('[onerror], [onmouseover]').length") == 0
-    assert tab.evaluate("document.querySelectorAll('a[href^=\"javascript:\"]').length") == 0
-    scripts = tab.evaluate("[...document.querySelectorAll('.output script')].map(s => s.text)")
-    assert len(scripts) == tab.locator("figure.chart").count()
-    assert all(text.startswith("(window.rewardCharts=") for text in scripts)
+    return SimpleNamespace(**found, **tab.evaluate(STRUCK), said=list(said))
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
-def test_the_page_stays_whole(book, visit, notebook):
-    tab, _ = visit(place(book, notebook))
-    # What closes early leaves the rest of the page outside the article.
-    outside = "[...document.querySelectorAll('details.provenance, section')]"
-    assert tab.evaluate(f"{outside}.every(e => e.closest('article.bd-article'))")
-    assert tab.locator("article details.provenance").count() == 1
-    assert tab.locator("footer.bd-footer").count() == 1
-    headings = tab.locator("article :is(h1, h2)").all_inner_texts()
-    assert not any("A heading" in text for text in headings)
-    assert all(view.get_attribute("data-state") == "drawn" for view in charts(tab))
-    assert tab.locator("article math, article mjx-container, article hr").count() == 0
-    assert tab.evaluate("document.documentElement.innerHTML.length") < 600_000
+def test_nothing_of_it_runs(read, notebook):
+    found = read(notebook)
+    assert found.said == []
+    assert found.struck is None
+    assert found.handlers == found.links == 0
+    assert len(found.scripts) == found.figures
+    assert all(text.startswith("(window.rewardCharts=") for text in found.scripts)
 
 
-def charts(tab):
-    views = tab.locator(".chart-view").all()
-    for view in views:
-        view.locator("svg").first.wait_for(state="attached", timeout=30_000)
-    return views
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_the_page_stays_whole(read, notebook):
+    found = read(notebook)
+    assert found.inside
+    assert found.provenance == found.footers == 1
+    assert found.headings and not any("A heading" in text for text in found.headings)
+    assert set(found.states) <= {"drawn"}
+    assert found.formulas == 0
+    assert found.size < 600_000
 
 
-def test_names_of_heads_are_shown_as_themselves(book, visit):
-    tab, _ = visit(place(book, "validity"))
-    cells = tab.locator("table.result td:first-child").all_text_contents()
-    for name in HEADS:
-        assert name in cells
+def test_names_of_heads_are_shown_as_themselves(read):
+    assert set(HEADS) <= set(read("validity").heads)
 
 
-def test_prompts_and_responses_are_shown_as_themselves(book, visit):
-    tab, _ = visit(place(book, "data"))
-    shown = "\n".join(tab.locator(".examples dd").all_text_contents())
+def test_prompts_and_responses_are_shown_as_themselves(read):
+    shown = "\n".join(read("data").examples)
     known = [shown_text(text) for text in ATTACKS.values()]
     assert sum(text in shown for text in known) >= 4
 
@@ -157,22 +195,19 @@ def shown_text(text: str) -> str:
     return re.sub("[\u200f\u202e\u202c\u2066\u2069]", lambda m: f"[U+{ord(m[0]):04X}]", text)
 
 
-def test_the_title_is_text(book, visit):
-    tab, _ = visit(place(book, "model"))
-    assert HEADS[0] in tab.locator("article h1").first.inner_text()
-    assert HEADS[0] in tab.title()
+def test_the_title_is_text(read):
+    found = read("model")
+    assert HEADS[0] in found.name
+    assert HEADS[0] in found.title
 
 
-def test_a_phone_needs_no_sideways_scroll(book, visit):
-    for notebook in NOTEBOOKS:
-        tab, _ = visit(place(book, notebook), viewport={"width": 390, "height": 844})
-        charts(tab)
-        assert tab.evaluate("document.documentElement.scrollWidth") <= 390, notebook
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_a_phone_needs_no_sideways_scroll(read, notebook):
+    assert read(notebook).width <= 390
 
 
-def test_the_search_shows_it_as_text(book, visit):
-    tab, _ = visit(place(book, "data"))
-    title = tab.locator("article h1").first.text_content().rstrip("#")
+def test_the_search_shows_it_as_text(book, read, visit):
+    title = read("data").headings[0].rstrip("#")
     # A title is found as a whole when the query is at least half as long; else by its words.
     for query in (title, "onerror", "window"):
         tab, said = visit(book / "search.html", f"?q={quote(query)}")
