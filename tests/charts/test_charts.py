@@ -599,10 +599,20 @@ body {{ margin: 16px; background: var(--pst-color-background) }}</style>
 {scripts}<main class="bd-article">{figures}</main></html>"""
 
 
-@pytest.fixture
-def open_page(chromium, tmp_path):
-    contexts = []
+@pytest.fixture(scope="module")
+def tab(chromium):
+    """One tab for all pages, which has compiled what they share, and what was said in it."""
+    context = chromium.new_context(offline=True)
+    page = context.new_page()
+    page.said = []
+    page.on("console", lambda message: page.said.append(message.text))
+    page.on("pageerror", lambda error: page.said.append(str(error)))
+    yield page
+    context.close()
 
+
+@pytest.fixture
+def open_page(tab, tmp_path):
     def show(figures, width=1000, vega=True, mode="light"):
         for file in ("charts.js", "custom.css"):
             shutil.copy(STATIC / file, tmp_path)
@@ -612,22 +622,19 @@ def open_page(chromium, tmp_path):
         (tmp_path / "page.html").write_text(
             PAGE.format(scripts=scripts, figures="".join(figures), mode=mode), encoding="utf-8"
         )
-        context = chromium.new_context(viewport={"width": width, "height": 800}, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.said = []
-        page.on("console", lambda message: page.said.append(message.text))
-        page.on("pageerror", lambda error: page.said.append(str(error)))
-        page.goto((tmp_path / "page.html").as_uri())
-        page.wait_for_function(
+        tab.goto("about:blank")
+        tab.mouse.move(0, 0)
+        tab.emulate_media(media="screen")
+        tab.set_viewport_size({"width": width, "height": 800})
+        tab.said.clear()
+        tab.goto((tmp_path / "page.html").as_uri())
+        tab.wait_for_function(
             "[...document.querySelectorAll('.chart-view')]"
             ".every(e => ['drawn', 'failed'].includes(e.dataset.state))"
         )
-        return page
+        return tab
 
-    yield show
-    for context in contexts:
-        context.close()
+    return show
 
 
 def figures_of_all(world):
