@@ -149,8 +149,10 @@ def _snakemake(
 
     Gives its exit status and the end of its log. The console shows what steps print instead.
     """
+    had = "snakemake.cli" in sys.modules  # by a process that is a fork itself
     command = [
-        *(sys.executable, "-m", "snakemake", "--snakefile", str(paths.ROOT / "Snakefile")),
+        *(forks.command("snakemake") if had else forks.command("snakemake", {})),
+        *("--snakefile", str(paths.ROOT / "Snakefile")),
         *("--directory", str(paths.ROOT), "--quiet", "progress", "rules", "host"),
         *("--nocolor", "--scheduler", "greedy", *options),  # no equations to solve at each step
     ]

@@ -3,14 +3,13 @@
 import os
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import yaml
 
 from lib import load_items, load_model, paths
-from lib.book import plan, steps
+from lib.book import forks, plan, steps
 from lib.errors import ParameterError
 from lib.extraction import extract, load_run
 
@@ -57,7 +56,7 @@ def test_snakemake_scatters_and_gathers(tmp_path, write_tiny, forked):
     (tmp_path / "audit.yml").write_text(yaml.safe_dump(audit(2, "tiny")))
     made = subprocess.run(
         [
-            *(sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", "--cores", "2"),
+            *(*forks.command("snakemake", forked), "--snakefile", "Snakefile", "--cores", "2"),
             *("--", f"{steps.RECEIPTS}/extract/tiny/stimuli/controlled.json"),
         ],
         cwd=tmp_path,
