@@ -41,6 +41,7 @@ from lib.charts.rows import (
     won,
     write,
 )
+from lib.data.items import count
 from lib.errors import DataError
 from lib.markup import READ
 from lib.stats.winrates import ALL, CHANCE, MEAN, STRONG, distinct
@@ -51,12 +52,15 @@ BASELINE_COLUMNS = ("baseline", "subset", "n", "win_rate", "low", "high", "note"
 SHOWN = 40  # heads in the alternative text
 FAMILY = "all heads and subsets of this page (Holm)"
 
+BANDS = (
+    "Grey band: {:g} to {:g}, within which the whole interval must lie for a head to be called "
+    "chance. Dashed: {:g}, above which it must lie to be called strong."
+).format(*CHANCE, STRONG)
 CAPTION = (
     "Share of comparisons in which the head scores the preferred response higher, ties "
-    "counted half; the line is the interval. Grey band: {:g} to {:g}, within which the whole "
-    "interval must lie for a head to be called chance. Dashed: {:g}, above which it must lie to be "
-    "called strong."
-).format(*CHANCE, STRONG)
+    "counted half; the line is its 95% interval, uncorrected. Verdicts rest on tests corrected by "
+    f"Holm, so an interval may exclude one half and the head still be inconclusive. {BANDS}"
+)
 
 
 def validity(
@@ -319,7 +323,7 @@ def _in_words(overall: pd.DataFrame, subsets: list[str]) -> str:
         sentences.append(f"and {len(ordered) - SHOWN} more")
     parts = f" A menu chooses among {len(subsets)} subsets." if len(subsets) > 1 else ""
     return (
-        f"Win rates of {len(ordered)} heads with intervals and verdicts, on "
+        f"Win rates of {count(len(ordered), 'head')} with intervals and verdicts, on "
         f"{plain(subsets[0])}: {'; '.join(sentences)}.{parts}"
     )
 

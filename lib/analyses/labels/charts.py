@@ -16,7 +16,8 @@ COLUMNS += ("note",)
 CAPTION = (
     "Share of comparisons in which the head scores the response with more of it higher, ties "
     "counted half; blue above one half, vermilion below. Outlined: what the head's name "
-    "claims. Intervals are told where the pointer or finger rests, and in the table below."
+    "claims. Intervals, of 95% and uncorrected, are told where the pointer or finger rests, and in "
+    "the table below."
 )
 
 

@@ -119,7 +119,7 @@ def accuracy(table: pd.DataFrame) -> Chart:
     chart.caption = (
         f"Published share of comparisons won on {table['subset'].iloc[0]}, with 95% intervals as "
         f"if pairs were independent. Left of an arrow is the name used, right of it the true one. "
-        f"{winrates.CAPTION.partition('interval. ')[2]}"
+        f"{winrates.BANDS}"
     )
     return chart
 

@@ -70,8 +70,9 @@ CAPTION = (
     "or on the measure that its pairs had to move. "
     "Below a protocol's name stand the part that was audited and how much it is. Of a dataset in "
     "which each criterion varies a thing of its own a head has the criterion that it claims; the "
-    "menu shows all. Point at a cell for its interval; click it for the page. Each verdict is "
-    "corrected within its own page."
+    "menu shows all. Point at a cell for its 95% interval, which is uncorrected; click it for the "
+    "page. Each verdict is corrected within its own page, so an interval may exclude one half and "
+    "the cell still be inconclusive."
 )
 HOW_USED = (
     "Use for: the labels ask what the head's name claims, and the head goes with them beyond "
