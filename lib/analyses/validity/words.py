@@ -82,8 +82,8 @@ def _many(overall: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     if len(overall) > (heads := table["head"].nunique()):
         criteria = table["subset"].nunique() - 1
         sentences[0] = (
-            f"Each criterion asks its own question, so a mean over all is not tested: {heads} "
-            f"heads on {criteria} criteria give {counts}."
+            "Each criterion asks its own question, so a mean over all is not tested: "
+            f"{words.count(heads, 'head')} on {criteria} criteria give {counts}."
         )
     defined = overall[overall["verdict"] != "undefined"]
     if defined.empty:
@@ -96,21 +96,41 @@ def _many(overall: pd.DataFrame, table: pd.DataFrame) -> list[str]:
 
 
 def claims(table: pd.DataFrame) -> list[str]:
-    """What heads do where the labels ask what their names claim, or the opposite."""
+    """What heads do where the labels ask what their names claim, or the opposite.
+
+    As a whole, then in parts that ask a head something else than the whole does.
+    """
     if "relation" not in table:
         return []
-    found = []
-    for relation, asks in ((CLAIMED, "what their names claim"), (OPPOSED, "the opposite")):
-        rows = judged(table)
-        rows = rows[rows["relation"] == relation]
-        names = [
-            f"{row.head} ({'' if pd.isna(row.win_rate) else f'{row.win_rate:.2f}, '}"
-            f"{READ.get(row.verdict, row.verdict)})"
-            for row in rows.itertuples()
-        ]
-        if names:
-            found.append(f"Asked {asks}: {', '.join(names)}.")
-    return found or ["The labels ask something else than the name of any head claims."]
+    overall = judged(table)
+    parts = distinct(table).drop(index=overall.index, errors="ignore")
+    if len(parts):  # each head has one row in all
+        parts = parts[parts["relation"] != parts["head"].map(overall.set_index("head")["relation"])]
+        parts = parts[parts["mde"].notna()]  # where a test could find something
+    asks = {CLAIMED: "what their names claim", OPPOSED: "the opposite"}
+    found = [
+        f"Asked {what}: {', '.join(map(_rated, rows.itertuples()))}."
+        for relation, what in asks.items()
+        if len(rows := overall[overall["relation"] == relation])
+    ]
+    some = [
+        f"Parts of the data ask {what}: {', '.join(map(_rated_on, rows.itertuples()))}."
+        for relation, what in asks.items()
+        if len(rows := parts[parts["relation"] == relation])
+    ]
+    if not found:
+        whole = "As a whole the labels ask" if some else "The labels ask"
+        found = [f"{whole} something else than the name of any head claims."]
+    return [*found, *some]
+
+
+def _rated(row: Any) -> str:
+    rate = "" if pd.isna(row.win_rate) else f"{row.win_rate:.2f}, "
+    return f"{row.head} ({rate}{READ.get(row.verdict, row.verdict)})"
+
+
+def _rated_on(row: Any) -> str:
+    return _rated(row._replace(head=f"{row.head} on {row.subset}"))
 
 
 def _can_be_chance(overall: pd.DataFrame) -> bool:
@@ -127,7 +147,8 @@ def family(table: pd.DataFrame) -> list[str]:
     missed = tests.loc[tests["verdict"].isin(NOTHING), "mde"]
     if missed.empty:
         return [f"{text}."]
-    return [f"{text}; for the {len(missed)} that found nothing, {words.departures(missed)}."]
+    those = "one" if len(missed) == 1 else f"{len(missed)}"
+    return [f"{text}; for the {those} that found nothing, {words.departures(missed)}."]
 
 
 def ties(table: pd.DataFrame, extraction: Mapping[str, str] | None = None) -> list[str]:
@@ -169,16 +190,22 @@ def published(table: pd.DataFrame, rule: pd.DataFrame) -> list[str]:
         "though tracking what the data set marks as better",
     )
     rejected = {
-        "though pointing the other way beyond chance": missed["verdict"] == "inverted",
-        f"for too few wins, {tracking}": tracks & few & ~unsure,
-        f"for {gaps}, {tracking}": tracks & unsure & ~few,
-        f"for too few wins and for {gaps}, {tracking}": tracks & few & unsure,
+        "Counted as if at chance, though going against the labels beyond chance": (
+            missed["verdict"] == "inverted"
+        ),
+        f"Rejected for too few wins, {tracking}": tracks & few & ~unsure,
+        f"Rejected for {gaps}, {tracking}": tracks & unsure & ~few,
+        f"Rejected for too few wins and for {gaps}, {tracking}": tracks & few & unsure,
     }
     of = "heads" if len(overall) == table["head"].nunique() else "heads on criteria"
+    are = "is" if len(valid) == 1 else "are"
+    counted = f"{len(valid)} of {len(overall)} {of} {are} valid{names}"
+    if len(overall) == 1:
+        counted = f"{overall['head'].iloc[0]} is {'' if len(valid) else 'not '}valid"
     return [
-        f"By the published rule {len(valid)} of {len(overall)} {of} are valid{names}.",
+        f"By the published rule {counted}.",
         *(
-            f"Rejected {why}: {words.listed(list(missed.loc[rows, 'head']), NAMED)}."
+            f"{why}: {words.listed(list(missed.loc[rows, 'head']), NAMED)}."
             for why, rows in rejected.items()
             if rows.any()
         ),

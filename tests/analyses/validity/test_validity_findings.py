@@ -23,7 +23,7 @@ def rejected(gaps) -> list[str]:
 def test_a_head_with_wins_enough_is_not_said_to_have_too_few():
     """70 wins of about 1 and 30 losses of about 10: the rule's test says nothing of its rate."""
     told = rejected([*np.linspace(0.9, 1.1, 70), *np.linspace(-10.1, -9.9, 30)])
-    assert told[0] == "By the published rule 0 of 1 heads are valid."
+    assert told[0] == "By the published rule head_0 is not valid."
     assert told[1] == (
         "Rejected for gaps that the rule's test doesn't find above 0, though tracking what the data "
         "set marks as better: head_0."
@@ -39,7 +39,11 @@ def test_a_head_with_wins_enough_is_not_said_to_have_too_few():
             0.01,
             "for too few wins and for gaps that the rule's test doesn't find above 0, though",
         ),
-        (300, 1.0, "Rejected though pointing the other way beyond chance: head_0."),
+        (
+            300,
+            1.0,
+            "Counted as if at chance, though going against the labels beyond chance: head_0.",
+        ),
     ],
 )
 def test_a_rejected_head_is_told_with_its_reason(wins, won, why):
@@ -49,7 +53,7 @@ def test_a_rejected_head_is_told_with_its_reason(wins, won, why):
 
 def test_a_valid_head_is_named_and_nothing_is_rejected():
     told = rejected(np.where(np.arange(1000) < 700, 1.0, -1.0) * SIZES)
-    assert told == ["By the published rule 1 of 1 heads are valid: head_0."]
+    assert told == ["By the published rule head_0 is valid."]
 
 
 # ---- Beside length ----
@@ -117,3 +121,21 @@ def test_heads_that_are_asked_what_they_claim_and_the_opposite_are_named():
     named = "Asked what their names claim: safety (undefined), refusal (undefined)."
     assert words.claims(lost) == [named]
     assert words.claims(table[table["head"] == "tone"])[0].startswith("The labels ask something")
+
+
+def test_parts_that_ask_what_names_claim_are_named_where_the_whole_does_not():
+    scores = np.tile([[1.0], [0.0]], (60, 1))
+    run = make_run(
+        np.hstack([scores, -scores]),
+        heads=["safety", "refusal"],
+        subset=["should-respond"] * 30 + ["should-refuse"] * 30,
+        criterion=["appropriateness"] * 60,
+        name="xstest",
+    )
+    assert words.claims(stats.validity(run)) == [
+        "As a whole the labels ask something else than the name of any head claims.",
+        "Parts of the data ask what their names claim: safety on should-refuse (1.00, strong), "
+        "refusal on should-refuse (0.00, against these labels).",
+        "Parts of the data ask the opposite: refusal on should-respond (0.00, against these "
+        "labels).",
+    ]
