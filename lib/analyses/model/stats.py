@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lib.data.concepts import of_head
 from lib.errors import ModelError
 from lib.stats.winrates import NO_GATE
 
@@ -94,11 +95,15 @@ def _checked(weight: np.ndarray, names: Sequence[str]) -> np.ndarray:
 
 
 def heads(model: Any) -> pd.DataFrame:
-    """Heads of a model: ``head``, ``source`` of its name, ``concept``, ``norm``, ``note``."""
+    """Heads of a model: ``head``, ``source`` of its name, ``concept``, ``norm``, ``note``.
+
+    ``concept`` is as the model declares it; where it declares none, as the name says: what the
+    validity pages judge by.
+    """
     names = [head.name for head in model.heads]
     table = norms(model.weight, names)
     table.insert(1, "source", [head.source for head in model.heads])
-    table.insert(2, "concept", [head.concept for head in model.heads])
+    table.insert(2, "concept", [head.concept or of_head(head.name) for head in model.heads])
     return table
 
 

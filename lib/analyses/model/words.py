@@ -6,6 +6,10 @@ import pandas as pd
 
 from lib import words
 
+ENDS = ("idxmin", "idxmax")
+LEARNED = {"preference": "preferences", "rating": "ratings", "measure": "measures of the text"}
+SCORES = {"spearman": "Spearman's ρ"}
+
 
 def takeaways(
     heads: pd.DataFrame,
@@ -14,11 +18,16 @@ def takeaways(
     combined: pd.DataFrame,
     date: str = "",
 ) -> list[str]:
-    """Heads and names, the gate, the weakest head of the card, weights.
+    """Heads and names, the gate, held-out scores of the card, weights.
 
     And the ``date`` that the template writes, where it writes one.
     """
-    sentences = [*_names(heads), *_combined(combined), *_scores(scores), *_weights(heads, cosines)]
+    sentences = [
+        *_names(heads, scores),
+        *_combined(combined),
+        *_scores(scores),
+        *_weights(heads, cosines),
+    ]
     if date:
         sentences.append(
             f"The chat template writes today's date; on these pages that is always {date}, so that "
@@ -27,19 +36,21 @@ def takeaways(
     return sentences
 
 
-def _names(heads: pd.DataFrame) -> list[str]:
-    named, many = int((heads["source"] != "unnamed").sum()), len(heads)
-    told = "is told" if named else "is not told"
-    sentences = [f"The model has one head; where its name comes from {told}."]
-    if many > 1:
-        share = "each of them" if named == many else f"{named or 'none'} of them"
-        sentences = [f"The model has {many} heads; where the name comes from is told for {share}."]
+def _names(heads: pd.DataFrame, scores: pd.DataFrame) -> list[str]:
+    """How many heads, what they learned from, whose name has no source, or claims nothing."""
+    kinds = scores["kind"].dropna().value_counts(sort=False)
+    sentences = [f"The model has {words.count(len(heads), 'head')}."]
+    if kinds.sum() == len(heads) > 1:
+        learned = [f"{number} on {LEARNED.get(kind, kind)}" for kind, number in kinds.items()]
+        trained = ", ".join(learned).replace(" on", " trained on", 1)
+        sentences = [f"The model has {len(heads)} heads: {trained}."]
+    bare = heads.loc[heads["source"] == "unnamed", "head"]
+    if len(bare):
+        sentences.append(f"Where the name comes from is not told for {', '.join(bare)}.")
     claimless = heads.loc[heads["concept"] == "", "head"]
     if len(claimless):
         claim = "claims" if len(claimless) == 1 else "claim"
-        sentences.append(
-            f"{', '.join(claimless)} {claim} no concept that a comparison here could test."
-        )
+        sentences.append(f"{', '.join(claimless)} {claim} no concept of this book's vocabulary.")
     return sentences
 
 
@@ -47,7 +58,8 @@ def _weights(heads: pd.DataFrame, cosines: pd.DataFrame) -> list[str]:
     sentences = words.each(heads[heads["note"] != ""], "{head}: {note}.")
     pairs = cosines[cosines["head"] < cosines["other"]].dropna(subset=["cosine"])
     if pairs.empty:
-        return [*sentences, "There are no two heads whose weights could be compared."]
+        none = "There are no two heads whose weights could be compared."
+        return sentences + [none] * (len(heads) > 1)
     most, sizes = pairs.loc[pairs["cosine"].abs().idxmax()], pairs["cosine"].abs()
     return [
         *sentences,
@@ -65,12 +77,17 @@ def _scores(scores: pd.DataFrame) -> list[str]:
         return [f"{scores['note'].iloc[0].capitalize()}."]
     sentences = []
     for score, rows in known.groupby("score", sort=False):
-        weakest = rows.loc[rows["held_out"].idxmin()]
-        numbers = words.estimate(*weakest[["held_out", "held_out_low", "held_out_high"]])
-        which = f"Of {len(rows)} heads judged by {score} on held-out prompts the weakest is "
+        least, most = (_held_out(rows.loc[rows["held_out"].agg(end)]) for end in ENDS)
+        which = f"Held-out {SCORES.get(score, score)} of"
         if len(rows) == 1:
-            which = f"Judged by {score} on held-out prompts, "
-        sentences.append(f"{which}{weakest['head']}: {numbers}.")
+            sentences.append(f"{which} {least}.")
+        else:
+            sentences.append(
+                f"{which} {len(rows)} heads, each on its own task, goes from {least} to {most}."
+            )
+        unsure = rows[(rows["held_out_low"] <= 0.5) & (rows["held_out_high"] >= 0.5)]
+        if score == "accuracy" and len(unsure):
+            sentences.append(f"Not told from chance by it: {', '.join(unsure['head'])}.")
     outside = known.loc[
         (known["cross_validated"] < known["held_out_low"])
         | (known["cross_validated"] > known["held_out_high"]),
@@ -82,6 +99,10 @@ def _scores(scores: pd.DataFrame) -> list[str]:
             f"Cross-validated scores lie outside of the held-out interval for {names}."
         )
     return sentences
+
+
+def _held_out(row: pd.Series) -> str:
+    return f"{row['head']} {words.estimate(*row[['held_out', 'held_out_low', 'held_out_high']])}"
 
 
 def _combined(combined: pd.DataFrame) -> list[str]:
@@ -96,6 +117,13 @@ def _combined(combined: pd.DataFrame) -> list[str]:
         return [f"{text}."]
     best = rest.loc[rest["score"].idxmax()]
     return [f"{text}; the best other rule is right for {best['score']:.3f} ({best['rule']})."]
+
+
+def gateless(gate: pd.DataFrame, transform: pd.DataFrame) -> list[str]:
+    """What a model without a gate and without a debiasing matrix lacks; else nothing."""
+    if (gate["part"] == "gate").any() and transform["note"].ne("").all():
+        return ["This model has no gate and no debiasing matrix."]
+    return []
 
 
 def glued(heads: pd.DataFrame, scores: pd.DataFrame) -> dict[str, str]:
