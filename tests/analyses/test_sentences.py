@@ -219,6 +219,7 @@ def of_model() -> list:
     numbers = {"held_out": [0.7, 0.6, 0.8], "cross_validated": [0.7, 0.75, 0.8]}
     scores = pd.DataFrame({"head": names, "score": ["win rate"] * 2 + ["Spearman's rho"]} | numbers)
     scores = scores.assign(held_out_low=scores["held_out"] - 0.1, note="")
+    scores["kind"] = ["preference", "preference", "measure"]
     scores["held_out_high"] = scores["held_out"] + 0.1
     rules = pd.DataFrame({"rule": ["gate", "mean", "best head"], "score": [0.8, 0.6, 0.7]})
     rules = rules.assign(low=0.75, high=0.85, rows=400, note="")
@@ -298,9 +299,9 @@ def test_a_head_changes_sides_only_after_correction():
 def test_a_head_that_others_beat_is_named_though_its_name_fits():
     result = names.label_check(label_world("correct", pairs=200))
     for beaten, starts in (
-        ([2, 0, 0, 0], "planted-safety is beaten by 2 other heads"),
-        ([0] * 4, "No head is beaten"),
-        ([np.nan, 0, np.nan, np.nan], "No head is beaten"),
+        ([2, 0, 0, 0], "On what they claim, these heads win less often than some"),
+        ([0] * 4, "On what it claims no head wins less"),
+        ([np.nan, 0, np.nan, np.nan], "On what it claims no head wins less"),
         ([np.nan] * 4, "No head could be tested"),
     ):
         result.heads["beaten_by"] = beaten

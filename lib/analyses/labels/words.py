@@ -31,8 +31,11 @@ AGREEMENT = {
 }
 
 
-def takeaways(check: LabelCheck) -> list[str]:
-    """Names shown to fit, names wrong, what heads learned from, and what could be found."""
+def takeaways(check: LabelCheck, matrix: pd.DataFrame | None = None) -> list[str]:
+    """Names shown to fit, names wrong, what heads learned from, and what could be found.
+
+    ``matrix`` is as ``stats.label_matrix`` gives it, for what heads win where no name is tested.
+    """
     heads = check.heads
     if check.note:
         own = words.each(
@@ -47,6 +50,7 @@ def takeaways(check: LabelCheck) -> list[str]:
     else:
         sentences = [
             fits(check),
+            *beside(check, matrix),
             *_accused(check),
             *as_a_whole(check),
         ]
@@ -79,6 +83,26 @@ def fits(check: LabelCheck) -> str:
         f", beyond {'its interval' if count == 1 else 'their intervals'}: {shown}" if count else ""
     )
     return f"{text}{'; ' if rest else ''}{rest}."
+
+
+def beside(check: LabelCheck, matrix: pd.DataFrame | None) -> list[str]:
+    """Where a head whose name is shown to fit wins as often on what no tested name claims."""
+    heads = check.heads
+    fit = heads.loc[heads["fits"] == FITS, ["head", "claims", "own"]]
+    if matrix is None or fit.empty:
+        return []
+    claimed = set(heads.loc[heads["label"] != NOT_TESTED, "claims"])
+    rows = fit.merge(matrix[~matrix["criterion"].isin(claimed)][["head", "criterion", "win_rate"]])
+    rows = rows[rows["win_rate"] >= rows["own"]]
+    found = []
+    for (head, claims), own in rows.groupby(["head", "claims"], sort=False):
+        most = own.sort_values("win_rate", ascending=False, kind="stable")
+        named = words.listed(words.each(most, "{criterion} ({win_rate:.2f})"), SHOWN)
+        found.append(
+            f"{head} wins at least as often on {named} as on {claims}; no tested head claims "
+            f"{'that' if len(own) == 1 else 'those'}, so no test compares them."
+        )
+    return words.first(found, SHOWN, "further heads do so elsewhere.")
 
 
 def _wins(row: Any) -> str:
@@ -230,12 +254,13 @@ def _power(check: LabelCheck) -> list[str]:
 
 def _beaten(heads: pd.DataFrame) -> list[str]:
     rows = heads[heads["beaten_by"] > 0].sort_values("beaten_by", ascending=False)
-    others = [words.count(int(number), "other head") for number in rows["beaten_by"]]
-    sentences = words.each(
-        rows.assign(others=others),
-        "{head} is beaten by {others} on {claims}, its own criterion.",
-    )
-    return words.first(sentences, SHOWN, "further heads are beaten on theirs.")
+    if rows.empty:
+        return []
+    each = words.each(rows, "{head} (than {beaten_by:.0f} on {claims})")
+    return [
+        "On what they claim, these heads win less often than some that don't claim it; no test "
+        f"compares them: {words.listed(each, SHOWN)}."
+    ]
 
 
 def _untested(heads: pd.DataFrame) -> list[str]:
@@ -263,11 +288,11 @@ def agreement(table: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def answer(check: LabelCheck) -> str:
+def answer(check: LabelCheck, matrix: pd.DataFrame | None = None) -> str:
     """In short: how many names are shown to fit, and which are wrong or in doubt."""
     if check.note:
         return f"No name could be tested against others: {check.note}."
-    return " ".join([fits(check), *_accused(check)])
+    return " ".join([fits(check), *beside(check, matrix), *_accused(check)])
 
 
 def in_short(check: LabelCheck) -> str:
@@ -298,11 +323,11 @@ def limits(check: LabelCheck) -> str:
 
 
 def beaten(check: LabelCheck) -> str:
-    """Heads that others beat on the criterion of their own name."""
+    """Heads that win less on the criterion of their own name than heads that don't claim it."""
     heads = check.heads
     if len(heads) < 2 or heads["beaten_by"].isna().all():
         return "No head could be tested against another on its own criterion."
-    return " ".join(_beaten(heads)) or "No head is beaten on its own criterion by another head."
+    return " ".join(_beaten(heads)) or "On what it claims no head wins less than one that doesn't."
 
 
 def glued(check: LabelCheck) -> dict[str, str]:
