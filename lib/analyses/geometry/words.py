@@ -7,7 +7,15 @@ from typing import Any
 import pandas as pd
 
 from lib import words
-from lib.analyses.geometry.stats import FOLDED, KINDS, POST_NORM, TOLERANCE
+from lib.analyses.geometry.stats import (
+    BROKEN,
+    DOMINATES,
+    FOLDED,
+    KINDS,
+    ONE_GAUGE,
+    POST_NORM,
+    TOLERANCE,
+)
 
 _LEVEL = {"pooled": "Over all responses", "within": "Within items"}
 _WHOSE = {"heads": "heads'", "backbone": "backbone's"}
@@ -29,9 +37,10 @@ def takeaways(
 def place(location: pd.DataFrame, gauges: pd.DataFrame, kind: str = "within") -> str:
     """Where entanglement of one kind is claimed to live, or why no place is."""
     row = location[location["kind"] == kind].iloc[0]
-    if row["location"] == "none":
-        return f"{_LEVEL[kind]}, no place is claimed: {row['note']}."
     both = gauges[(gauges["kind"] == kind) & gauges["gauge"].isin([POST_NORM, FOLDED])]
+    if row["location"] == "none":
+        why = _parts(both) if row["note"] not in (BROKEN, ONE_GAUGE) else ""
+        return f"{_LEVEL[kind]}, no place is claimed: {why or row['note']}."
     numbers = words.each(
         both,
         "{gauge}: heads alone {rms_heads:.2f}, backbone alone {rms_backbone:.2f}, "
@@ -40,6 +49,22 @@ def place(location: pd.DataFrame, gauges: pd.DataFrame, kind: str = "within") ->
     return (
         f"{_LEVEL[kind]}, the entanglement looks like the {_WHOSE[row['location']]} in both "
         f"gauges ({'; '.join(numbers)})."
+    )
+
+
+def _parts(both: pd.DataFrame) -> str:
+    """How much larger one part is than the other, where both have one and neither dominates."""
+    if both.empty or not (both["reading"] == "both").all():
+        return ""
+    ratio = both["rms_backbone"] / both["rms_heads"]
+    larger, smaller = ("backbone", "heads") if (ratio >= 1).all() else ("heads", "backbone")
+    if larger == "heads":
+        ratio = 1 / ratio
+    if (ratio < 1).any():
+        return ""
+    return (
+        f"the {_WHOSE[larger]} part is {words.span(ratio, '.2f')} times the {_WHOSE[smaller]}, "
+        f"short of the {DOMINATES:g} times in both gauges that a place takes"
     )
 
 
