@@ -9,6 +9,7 @@ from lib.analyses.sarm.stats import (
     BETTER,
     NOT_SHOWN,
     OWN,
+    READINGS,
     SAME,
     SHARED,
     UNDEFINED,
@@ -28,13 +29,19 @@ def takeaways(
     features: pd.DataFrame,
     names: pd.DataFrame,
     stability: pd.DataFrame,
+    whole: bool = True,
 ) -> list[str]:
-    """Which reward, which features, their names, how good the autoencoder is, what comes again."""
+    """How good the reward is, which it is, its features, the autoencoder, what comes again.
+
+    ``whole`` is ``lib.data.asks.whole`` of the data set: where each criterion asks its own
+    question, features are counted and no side is told.
+    """
     if len(collapse) and collapse["flag"].isna().all():
         return [f"Nothing can be said of features here: {words.reasons(collapse['note'])}."]
     return [
+        *_right(accuracy, collapse),
         answer(collapse),
-        *_features(features),
+        *_features(features, whole),
         *_names(names),
         *_quality(quality, here),
         *_accuracy(accuracy),
@@ -73,10 +80,22 @@ def answer(table: pd.DataFrame) -> str:
         )
     return (
         f"This reward reads {own['l0']:.0f} latents of a response and is no linear head on the "
-        f"state: its scores differ from that of the same weights on all pre-activations by up to "
-        f"{own['gap']:.2g} standard deviations. {own['participation']:.1f} of the parts do what "
-        f"all of them do (participation ratio, median)."
+        f"state: its scores differ from those of the same weights on all pre-activations by up to "
+        f"{own['gap']:.2g} standard deviations. In the median response its parts are as many as "
+        f"{own['participation']:.1f} of equal size would be (participation ratio)."
     )
+
+
+def _right(accuracy: pd.DataFrame, collapse: pd.DataFrame) -> list[str]:
+    """How often the reward itself is right on held-out comparisons, and whether beyond chance."""
+    flag = collapse["flag"].iloc[0] if len(collapse) else ""
+    own = accuracy[accuracy["reading"] == READINGS["z" if flag == "on" else "pre"]]
+    return [
+        f"On {row.rows:.0f} held-out comparisons this reward is right for "
+        f"{words.estimate(row.accuracy, row.low, row.high)}"
+        f"{', not told from chance' if row.low <= 0.5 <= row.high else ''}."
+        for row in own[own["accuracy"].notna()].head(1).itertuples()
+    ]
 
 
 def _other(table: pd.DataFrame) -> list[str]:
@@ -91,9 +110,17 @@ def _other(table: pd.DataFrame) -> list[str]:
     )
 
 
-def _features(table: pd.DataFrame) -> list[str]:
+def _features(table: pd.DataFrame, whole: bool = True) -> list[str]:
     if table.empty:
         return []
+    if not whole:
+        moved = int(table["verdict"].isin([BETTER, WORSE]).sum())
+        return [
+            words.mixed(
+                f"no side is told here: {moved} of {words.count(len(table), 'latent')} that were "
+                "read have a mean part told from zero, by one test over all"
+            )
+        ]
     kinds = {
         "toward the better response": table[table["verdict"] == BETTER],
         "toward the worse": table[table["verdict"] == WORSE],

@@ -229,7 +229,7 @@ def test_rendering(assert_rendered, request):
     names = stats.names(on, stats.notable(features))
     beside = pd.DataFrame({"latent": range(40), "cosine_1": 0.95, "mutual_1": 1.0})
     dense = np.random.default_rng(0).standard_normal(40).astype(np.float32)
-    told = words.takeaways(
+    tables = (
         stats.collapse(on),
         stats.quality(CARD),
         stats.here(on),
@@ -239,6 +239,8 @@ def test_rendering(assert_rendered, request):
         names,
         stats.stability(beside, features),
     )
+    told = words.takeaways(*tables)
+    mixed = [text for text in words.takeaways(*tables, whole=False) if text not in told]
     off = read(False)
     other = stats.features(off, flips=499, draws=200)
     plain = words.takeaways(
@@ -255,4 +257,4 @@ def test_rendering(assert_rendered, request):
         "features": charts.features(features).alternative,
         "names": charts.names(names).alternative,
     }
-    assert_rendered(request.path.with_name("sentences.txt"), told, plain, drawn)
+    assert_rendered(request.path.with_name("sentences.txt"), told, mixed, plain, drawn)
