@@ -12,6 +12,7 @@
 ``reasons``     why a table holds no numbers
 ``first``       the first sentences of a sort, and how many were left out
 ``listed``      the first names of a list, and how many were left out
+``mixed``       what isn't told of comparisons whose criteria ask different things
 ``found``       which effect would have been found, or that none would
 ``departures``  which departures of a win rate from one half would be found
 
@@ -97,6 +98,14 @@ def listed(names: Sequence[str], shown: int, between: str = ", ") -> str:
     if left < 2:
         return between.join(names)
     return f"{between.join(names[:shown])} and {left} more"
+
+
+def mixed(untold: str) -> str:
+    """What isn't told where each criterion asks its own question (``lib.data.asks.whole``)."""
+    return (
+        "Each criterion of these comparisons asks its own question, and “better” means another "
+        f"thing for each, so {untold}."
+    )
 
 
 def found(mde: float, what: str = "{:.3f}", nothing: str = "none that can occur") -> str:

@@ -247,6 +247,7 @@ def of_attribution() -> list:
         attribution.takeaways(table, totals, 0.0),
         [attribution.answer(parts.parts(parts_world(pairs=40)))],
         attribution.glued(table),
+        attribution.takeaways(table, totals, 0.0, whole=False),
     ]
 
 

@@ -17,23 +17,36 @@ from lib.analyses.attribution.stats import (
 
 SHOWN = 3  # components named in one sentence
 HEADS = 6  # sentences of heads
+UNTOLD = (
+    "which components go toward it on average isn't told here; what share of a head's margins "
+    "each carries is, whichever response they favour"
+)
 SHARES = ["same", "same_low", "same_high"]
 SHARES += ["carries", "carries_low", "carries_high", "carries_raw"]  # columns of shares
 LARGEST = 10  # components of a head that count as large
 
 
-def takeaways(parts: pd.DataFrame, totals: pd.DataFrame, miss: float) -> list[str]:
-    """Which components go toward a response, how many carry half, what cancels, what sums."""
+def takeaways(
+    parts: pd.DataFrame, totals: pd.DataFrame, miss: float, whole: bool = True
+) -> list[str]:
+    """Which components go toward a response, how many carry half, what cancels, what sums.
+
+    ``whole`` is ``lib.data.asks.whole`` of the data set: where each criterion asks its own
+    question, no direction is told.
+    """
     tested = parts[parts["verdict"] != UNDEFINED]
     if tested.empty:
         return [f"Nothing can be said of parts: {words.reasons(parts['note'])}.", sums(miss)]
-    sentences = [answer(parts), *largest(parts, totals), halves(totals), *audit(parts, totals)]
-    return [*sentences, sums(miss), family(parts)]
+    sentences = [answer(parts, whole), *largest(parts, totals, whole), halves(totals)]
+    sentences += [*audit(parts, totals), sums(miss)]
+    return [*sentences, family(parts)] if whole else sentences
 
 
-def answer(parts: pd.DataFrame) -> str:
+def answer(parts: pd.DataFrame, whole: bool = True) -> str:
     """How many components are shown to go toward one of the two responses."""
     tested = parts[parts["verdict"] != UNDEFINED]
+    if not whole and len(tested):
+        return words.mixed(UNTOLD)
     counts = tested["verdict"].value_counts()
     better, worse = (int(counts.get(verdict, 0)) for verdict in (TOWARD_BETTER, TOWARD_WORSE))
     heads = tested.loc[tested["verdict"].isin([TOWARD_BETTER, TOWARD_WORSE]), "head"].nunique()
@@ -49,7 +62,7 @@ def answer(parts: pd.DataFrame) -> str:
     )
 
 
-def largest(parts: pd.DataFrame, totals: pd.DataFrame) -> list[str]:
+def largest(parts: pd.DataFrame, totals: pd.DataFrame, whole: bool = True) -> list[str]:
     """For each head what carries most of its margins, and what is shown of that."""
     sentences = []
     for row in totals[totals["form"] == NORMED].itertuples():
@@ -64,11 +77,11 @@ def largest(parts: pd.DataFrame, totals: pd.DataFrame) -> list[str]:
         told = most.head(LARGEST)
         told = told[told["verdict"].isin([TOWARD_BETTER, TOWARD_WORSE])]
         which = ", ".join(words.each(told, "{component} ({verdict})"))
-        sentences.append(
-            f"{row.head}: {', '.join(named)} of its margins, whichever way they go; of its ten "
-            "largest components "
-            + (f"a direction is shown for {which}." if which else "a direction is shown for none.")
-        )
+        carried = f"{row.head}: {', '.join(named)} of its margins, whichever way they go"
+        if whole:
+            carried += "; of its ten largest components a direction is shown for "
+            carried += which or "none"
+        sentences.append(f"{carried}.")
     return words.first(sentences, HEADS, "further heads are in the table.")
 
 

@@ -8,17 +8,30 @@ from lib import words
 from lib.analyses.one_head.stats import CANCELLED, CONFIRMED, OPPOSES, OTHERS
 
 SHOWN = 4  # names in a sentence
+UNTOLD = (
+    "which response {head} prefers on average, and what carries that, isn't told here; what makes "
+    "its margins is, whichever response they favour"
+)
 PERCENT = (*("makes", "low", "high"), *("side", "side_low", "side_high"))
 PATCHES = ("patches", "patches_low", "patches_high")  # columns of shares
 
 
-def takeaways(margin: pd.DataFrame, largest: pd.DataFrame, attention: pd.DataFrame) -> list[str]:
-    """What is preferred, what makes it, how steadily, what patches say, and inside attention."""
-    parts = [preferred(margin)]
+def takeaways(
+    margin: pd.DataFrame, largest: pd.DataFrame, attention: pd.DataFrame, whole: bool = True
+) -> list[str]:
+    """What is preferred, what makes it, how steadily, what patches say, and inside attention.
+
+    ``whole`` is ``lib.data.asks.whole`` of the data set: where each criterion asks its own
+    question, nothing is said of what is preferred on average.
+    """
+    parts = [
+        preferred(margin) if whole else words.mixed(UNTOLD.format(head=margin["head"].iloc[0]))
+    ]
     top = largest[largest["component"] != OTHERS]
     if top["makes"].isna().all():
         return [*parts, "No response scores higher than another, so there is nothing to share out."]
-    return [*parts, made(largest), steady(top), *confirmed(top), *inside(attention)]
+    patched = confirmed(top) if whole else confirmed(top)[1:]
+    return [*parts, made(largest), steady(top), *patched, *inside(attention)]
 
 
 def preferred(margin: pd.DataFrame) -> str:
@@ -90,9 +103,10 @@ def confirmed(top: pd.DataFrame) -> list[str]:
     most = known.loc[known["patches"].abs().idxmax()]
     size = words.estimate(*(most[name] for name in PATCHES), "z.0%")
     return [
-        f"{verdicts} Of margins of either sign, exchanging {most['component']} takes {size}; for "
+        verdicts,
+        f"Of margins of either sign, exchanging {most['component']} takes {size}; for "
         f"{same} of {len(known)} what patches take has the sign of what the component makes, by "
-        "their own intervals."
+        "their own intervals.",
     ]
 
 

@@ -22,6 +22,10 @@ from lib.analyses.patching.stats import (
 from lib.effects import DENOISING, NOISING, PUBLISHED
 
 SHOWN = 4  # nodes that a sentence names
+UNTOLD = (
+    "which response a head prefers on average, and what carries that, isn't told here; how far "
+    "attribution and patches agree is"
+)
 SHARE = "{node} ({share:+.0%} [{share_low:+.0%}, {share_high:+.0%}])"
 
 
@@ -34,14 +38,19 @@ def takeaways(
     ways: pd.DataFrame,
     gate: pd.DataFrame,
     published: Mapping[str, Any],
+    whole: bool = True,
 ) -> list[str]:
-    """Each head's answer, then what alignment and norm do, then how ways to patch differ."""
+    """Each head's answer, then what alignment and norm do, then how ways to patch differ.
+
+    ``whole`` is ``lib.data.asks.whole`` of the data set: where each criterion asks its own
+    question, nothing is said of the mean margin and of what carries it.
+    """
     first, *others = found["head"].unique()
     return [
-        why(found, largest, first),
+        why(found, largest, first) if whole else words.mixed(UNTOLD),
         *attributed(agreement, faults, first, published),
         from_the_left(alignment, first),
-        *_others(found, largest, others),
+        *(_others(found, largest, others) if whole else []),
         *between(ways, first),
         *recomputed(gate),
         *family(found),
@@ -255,9 +264,14 @@ def family(found: pd.DataFrame) -> list[str]:
     ]
 
 
-def glued(found: pd.DataFrame, largest: pd.DataFrame, agreement: pd.DataFrame) -> dict[str, str]:
+def glued(
+    found: pd.DataFrame, largest: pd.DataFrame, agreement: pd.DataFrame, whole: bool = True
+) -> dict[str, str]:
     """Values of the page for other pages: each head's answer and its ρ."""
-    answers = {f"why-{head}": why(found, largest, head) for head in found["head"].unique()}
+    answers = {
+        f"why-{head}": why(found, largest, head) if whole else words.mixed(UNTOLD)
+        for head in found["head"].unique()
+    }
     rows = agreement.set_index(["alignment", "parts"])
     rho = {
         f"rho-{name}-{row['head']}": words.number(row["rho"], "+.3f")

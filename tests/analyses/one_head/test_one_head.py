@@ -130,6 +130,7 @@ def test_rendering(effects, largest, assert_rendered):
         words.takeaways(margin, largest, attention),
         words.confirmed(layered[layered["component"] != stats.OTHERS]),
         words.glued(margin, largest),
+        words.takeaways(margin, largest, attention, whole=False),
     )
 
 

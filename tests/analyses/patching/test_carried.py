@@ -32,7 +32,7 @@ def found(world):
     return stats.verdicts(world)
 
 
-def told(effects: xr.Dataset, found: pd.DataFrame) -> list[str]:
+def told(effects: xr.Dataset, found: pd.DataFrame, whole: bool = True) -> list[str]:
     """Every sentence of the page."""
     left = stats.verdicts(effects, LEFT)
     return words.takeaways(
@@ -44,6 +44,7 @@ def told(effects: xr.Dataset, found: pd.DataFrame) -> list[str]:
         agreement.ways(effects),
         agreement.gate(effects),
         figures()["reward_lens"]["attribution"],
+        whole,
     )
 
 
@@ -250,6 +251,13 @@ def test_rendering(world, found, assert_rendered):
         told(effects, table),
         words.glued(table, stats.largest(effects, table), rows),
     )
+
+
+def test_of_criteria_that_ask_different_things_no_mean_margin_is_told(world, found):
+    mixed = told(world, found, whole=False)
+    assert mixed[0].startswith("Each criterion of these comparisons asks its own question")
+    assert not any("mean margin" in text or "scores the" in text for text in mixed)
+    assert mixed[1:] == [text for text in told(world, found) if text in mixed]
 
 
 # ---- Charts ----
