@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -176,12 +177,16 @@ def committed(model: str) -> Path:
 def unsound(model: str) -> list[str]:
     """Lines of *Head* and *Reading* that a check found wrong: a committed one, or a page's.
 
-    None where neither is there, or can be read.
+    None where neither is there, or where what a page left can't be read.
+
+    Raises
+    ------
+    StoreError
+        For a committed check that is there and is none: no page may take it for a good one.
     """
-    try:
-        return load(committed(model)).unsound
-    except StoreError:
-        pass
+    kept = committed(model)
+    if os.path.lexists(kept):  # false also for a name that no file can have
+        return load(kept).unsound
     page = paths.RESULTS / paths.slug(model) / "check.parquet"
     if not page.is_file():
         return []

@@ -97,6 +97,20 @@ def test_what_is_no_check_is_an_error(change, classifier, checked, tmp_path):
         jsonschema.validate(json.loads(path.read_text()), SCHEMA)
 
 
+def test_a_committed_check_that_is_damaged_is_none_that_is_good(tmp_path, monkeypatch):
+    whole = lines.committed("smol-armo").read_bytes()
+    monkeypatch.setattr(paths, "BOOK", tmp_path)
+    monkeypatch.setattr(paths, "RESULTS", tmp_path)
+    assert lines.unsound("smol-armo") == []
+    path = lines.committed("smol-armo")
+    path.parent.mkdir()
+    path.write_bytes(whole)
+    assert lines.unsound("smol-armo") == []
+    path.write_bytes(whole[:-10])
+    with pytest.raises(StoreError, match="a check at"):
+        lines.unsound("smol-armo")
+
+
 # ---- The command ----
 
 
