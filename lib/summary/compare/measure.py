@@ -8,7 +8,7 @@ that a validity page leaves, and what is compared is read from those.
 from __future__ import annotations
 
 import gc
-import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from lib import hub, manipulated, paths, stats
+from lib import documents, hub, manipulated, paths, stats
 from lib.analyses.lens import stats as lenses
 from lib.analyses.lens.settling import settling
 from lib.check import lines as checks
@@ -28,7 +28,7 @@ from lib.data.asks import whole
 from lib.data.items import Items
 from lib.errors import DataError, ParameterError, StoreError, unknown
 from lib.extraction import extract, load_run
-from lib.extraction.disk import JSON
+from lib.extraction.disk import JSON, LARGEST
 from lib.extraction.stream import INDEX
 from lib.mechanisms.disk import NAMES, load_effects
 from lib.stats.margins import outcomes
@@ -42,6 +42,7 @@ from lib.summary.tables import OUTCOMES, everything
 
 COMMITTED, KEPT, SCORED = "committed run", "kept run", "scored now"
 ALPHA = 0.05
+PIECE = re.compile(r"part-\d{5,}")  # of a stream
 
 
 @dataclass
@@ -244,15 +245,7 @@ def _runs(folder: Path) -> dict[str, tuple[str, Path]]:
     places = {path.parent for name in (JSON, INDEX) for path in folder.rglob(name)}
     parts = {place for place in places if (place.parent / INDEX).is_file()}
     for place in sorted(places - parts):
-        streamed = (place / INDEX).is_file()
-        first = place / "part-00000" / JSON if streamed else place / JSON
-        try:
-            attrs = json.loads(first.read_text(encoding="utf-8"))["attrs"]
-            model, dataset = str(attrs["model"]), str(attrs["dataset"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise StoreError(
-                f"a run in {place}", f"{type(error).__name__}: {error}", "Extract it again."
-            ) from None
+        model, dataset = _told(_document(place), "a run", "Extract it again.")
         if dataset in found:
             raise StoreError(
                 f"one run of {dataset} in {folder}",
@@ -263,18 +256,35 @@ def _runs(folder: Path) -> dict[str, tuple[str, Path]]:
     return found
 
 
+def _document(place: Path) -> Path:
+    """What tells of a run; of a stream's, its first part of which anything was scored."""
+    if not (place / INDEX).is_file():
+        return place / JSON
+    parts = sorted(path.parent for path in place.glob(f"part-*/{JSON}"))
+    scored = [part for part in parts if PIECE.fullmatch(part.name)]
+    return (scored[0] if scored else place / "part-00000") / JSON
+
+
 def _effects(folder: Path) -> dict[str, Path]:
     """Dataset → folder of the effects in a folder or below it."""
     found = {}
     for path in sorted(folder.rglob(NAMES[0])):
-        try:
-            attrs = json.loads(path.read_text(encoding="utf-8"))["attrs"]
-            found[str(attrs["dataset"])] = path.parent
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise StoreError(
-                f"effects in {path.parent}", f"{type(error).__name__}: {error}", "Make them again."
-            ) from None
+        _, dataset = _told(path, "effects", "Make them again.")
+        found[dataset] = path.parent
     return found
+
+
+def _told(path: Path, what: str, remedy: str) -> tuple[str, str]:
+    """Model and dataset, as the document of a run or of effects tells them."""
+    given = {"error": StoreError, "remedy": remedy}
+    fields = {"attrs": dict[str, Any]}
+    content = documents.read_json(path, what=what, limit=LARGEST, fields=fields, **given)
+    attrs = content.get("attrs", {})
+    names = ("model", "dataset")
+    documents.check_fields(attrs, dict.fromkeys(names, str), what=f"{what} at {path}", **given)
+    if lacking := [name for name in names if name not in attrs]:
+        raise StoreError(f"{what} at {path}", f"no {lacking[0]} in attrs", remedy)
+    return attrs["model"], attrs["dataset"]
 
 
 def _everywhere(sides: Sequence[Side]) -> list[str]:

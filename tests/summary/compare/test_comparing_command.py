@@ -13,9 +13,9 @@ import pytest
 
 from lib import paths, stats, summary
 from lib.__main__ import main
-from lib.data import load_items
+from lib.data import load_items, stream_items
 from lib.errors import DataError, ParameterError, StoreError
-from lib.extraction import extract, save_run
+from lib.extraction import extract, extract_stream, save_run
 from lib.models import EMBEDDED
 from lib.planted.worlds import make_run
 from lib.summary.compare import command, document, measure
@@ -301,6 +301,36 @@ def test_a_folder_with_what_is_not_tables_is_left_alone(folder, tmp_path):
     assert (tmp_path / "page.tables" / "notes.txt").read_text() == "mine"
     with pytest.raises(StoreError, match="a file"):
         command.run(models, [], tables=str(tmp_path / "page.tables" / "notes.txt"))
+
+
+def test_a_stream_whose_first_piece_scored_nothing_is_compared(tmp_path, compared, tiny_model):
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"prompt": "long " * 200, "chosen": "a", "rejected": "b"}] * 2
+    rows += [{"prompt": f"q{k}", "chosen": "a" * (k + 1), "rejected": "b"} for k in range(4)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    stream = extract_stream(tiny_model, stream_items(f"file:{path}", size=2), tmp_path / "stream")
+    assert not (stream / "part-00000").exists() and (stream / "part-00001").is_dir()
+    found, _ = compared(str(stream), str(stream), datasets=[f"file:{path}"])
+    assert found.sources["scored"].tolist() == [4, 4]
+
+
+def test_what_tells_of_a_run_is_read_through_the_guard(folder, compared, tmp_path):
+    named = [folder(run_of(model, k), model) for k, model in enumerate("ab")]
+    path = tmp_path / "a" / "run.json"
+    whole = path.read_text()
+    for text, told in [
+        (whole.replace('"model"', '"modal"', 1), "no model in attrs"),
+        (whole.replace('"model": "a"', '"model": 1', 1), "string as model"),
+        (whole.replace('"model"', '"model": "a", "model"', 1), "more than once"),
+        ("[" * 100_000, "deep"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(StoreError, match=told):
+            compared(*named)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(StoreError, match="no regular file"):
+        compared(*named)
 
 
 def test_models_without_runs_are_scored(tmp_path, write_tiny, compared, capsys):

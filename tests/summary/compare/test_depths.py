@@ -146,7 +146,7 @@ def test_effects_of_another_model_than_the_run_s_are_refused(folders, tmp_path):
     with pytest.raises(StoreError, match="those of another"):
         measure.compare(named, [], tmp_path / "results")
     (tmp_path / "early" / "effects" / "effects.json").write_text("{}")
-    with pytest.raises(StoreError, match="effects in"):
+    with pytest.raises(StoreError, match="no model in attrs"):
         measure.compare(named, [], tmp_path / "results")
 
 
