@@ -9,7 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lib.errors import AuditError, ParameterError, StoreError
+from lib.errors import AuditError, ParameterError
+from lib.refused import refused
 from lib.visible import console
 
 
@@ -23,8 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return 1
         except OSError as error:
-            refused = StoreError("to read and write files", f"{error}", "Mend that.")
-            print(f"StoreError: {refused}", file=sys.stderr)
+            print(f"StoreError: {refused(error)}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
             print("Stopped.", file=sys.stderr)

@@ -140,6 +140,7 @@ def test_the_first_example_runs_as_it_stands(tmp_path, monkeypatch):
 LAYERS = [
     "visible",
     "errors",
+    "refused",
     "manipulated",
     "paths",
     "atomic",

@@ -1,6 +1,7 @@
 """The shell's way in: one-line errors, and paths meant as the user sees them."""
 
 import ast
+import errno
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 from lib import __main__ as main
 from lib import paths
+from lib.refused import refused
 
 
 def test_an_error_of_ours_is_one_line_on_stderr(capsys):
@@ -249,3 +251,13 @@ def test_what_the_system_refuses_is_one_line(tmp_path, capsys):
     assert main.main(["calibrate", "--draws", "1", "--out", str(tmp_path / "file")]) == 1
     said = capsys.readouterr().err
     assert "StoreError: needed to read and write files; found" in said and "Traceback" not in said
+    assert "take away what is there." in said
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(errno.ENOSPC, "Free some disk"), (errno.EACCES, "may read and write"), (0, "can be read")],
+)
+def test_what_to_do_about_a_refusal_is_told_by_its_kind(number, told):
+    error = refused(OSError(number, "no"))
+    assert told in error.remedy and "no" in str(error)

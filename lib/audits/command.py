@@ -42,8 +42,8 @@ def report(
     """
     target = Path(out)
     beside = Path(json) if json else target.with_name("audit.json")
-    for path in (target, beside):
-        writable(path)
+    writable(target, "--out")
+    writable(beside, "--json" if json else "--out")
     with tempfile.TemporaryDirectory() as scratch:
         if results:
             found = measure.executed(results, model)

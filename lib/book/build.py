@@ -17,6 +17,7 @@ from pathlib import Path
 from lib import paths, records
 from lib.book import forks, pages, plan, site, steps, toc
 from lib.errors import PageError, ParameterError, StoreError
+from lib.refused import remedy
 from lib.visible import visible
 
 GRACE = 5.0  # seconds a stopped build has for each milder signal
@@ -93,7 +94,7 @@ def alone() -> Iterator[int]:
             yield file.fileno()
     except OSError as error:
         needed = f"to read and write the files of {paths.ROOT}"
-        raise StoreError(needed, f"{error}", "Mend that; build again.") from None
+        raise StoreError(needed, f"{error}", f"{remedy(error)} Then build again.") from None
 
 
 def _lock(descriptor: int) -> None:

@@ -17,6 +17,7 @@ from lib.atomic import exchange, replacing
 from lib.book import applies, forks, toc
 from lib.book import plan as plans
 from lib.errors import PageError
+from lib.refused import remedy
 from lib.visible import visible
 
 VEGA = paths.BOOK / "_static" / "vega.js"
@@ -63,7 +64,8 @@ def render() -> Path:
         _lightened(html)
         _swap(html)
     except OSError as error:
-        raise PageError("to write the site", f"{error}", f"Mend that. {kept()}".strip()) from None
+        told = f"{remedy(error)} {kept()}".strip()
+        raise PageError("to write the site", f"{error}", told) from None
     finally:
         if work:
             shutil.rmtree(work, ignore_errors=True)

@@ -37,6 +37,7 @@ from lib.atomic import replacing
 from lib.book import pages, site, toc
 from lib.book import plan as plans
 from lib.errors import AuditError, PageError, StoreError, unknown, unreadable
+from lib.refused import refused
 from lib.visible import console, visible
 
 RECEIPTS = ".cache/receipts"
@@ -429,7 +430,7 @@ def main(argv: list[str]) -> int:
     except AuditError as error:
         why = f"{type(error).__name__}: {error}"
     except OSError as error:
-        why = f"StoreError: needed to read and write files; found {error}. Mend that, build again."
+        why = f"StoreError: {refused(error)} Then build again."
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         why = f"{type(error).__name__}: {error}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from lib import hub
 from lib.check.lines import COULD_NOT_RUN, EXIT, LINES, NOT_ASKED, NOTE, RIGHT, Checked
 from lib.errors import AuditError, StoreError
+from lib.refused import refused
 
 NARROWEST, WIDEST = 60, 120
 MARKS = {"right": "ok", "wrong": "WRONG", "can't be told": "?", "blocked": "-", "not asked": "."}
@@ -42,14 +43,13 @@ def run(model: str, *, json: str = "", **options) -> int:
 
 
 def _refused(error: OSError) -> int:
-    refused = StoreError("to read and write files", f"{error}", "Mend that.")
-    print(f"StoreError: {refused}", file=sys.stderr)
+    print(f"StoreError: {refused(error)}", file=sys.stderr)
     return COULD_NOT_RUN
 
 
-def writable(path: Path) -> None:
+def writable(path: Path, option: str = "--json") -> None:
     """Is there a place for a file? Said before minutes are spent on what it is to hold."""
-    remedy = "Name a file in a folder that you may write to: --json FILE"
+    remedy = f"Name a file in a folder that you may write to: {option} FILE"
     folder = path.absolute().parent
     if path.is_dir() or not folder.is_dir():
         raise StoreError(f"a file at {path}", "a folder" if path.is_dir() else "no folder", remedy)
