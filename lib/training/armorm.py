@@ -73,8 +73,8 @@ def train(
     Raises
     ------
     DataError
-        Without rated responses or comparisons, or for an attribute to remove that no
-        dataset rates.
+        Without rated responses or comparisons, for an attribute that has too few ratings, or
+        for one to remove that no dataset rates.
     """
     rated = [_part(model, name, source, limit, seed) for name, source in ratings.items()]
     names = sorted({name for part in rated for name in part.rated})
@@ -87,7 +87,17 @@ def train(
     hidden = np.concatenate([part.hidden for part in rated])
     side = np.concatenate([part.side[part.owner] for part in rated])
     labels = np.concatenate([part.matrix(names) for part in rated])
-    heads = ridge.fit(hidden, labels, side == "train", side == "choose")
+    train, choose = side == "train", side == "choose"
+    for name, rating in zip(names, labels.T, strict=True):
+        if not ridge.enough(rating, train, choose):
+            raise DataError(
+                f"two ratings or more of {name} to train on, which differ, and two to choose a "
+                "penalty on",
+                f"{np.isfinite(rating[train]).sum()} and {np.isfinite(rating[choose]).sum()}, of "
+                f"{len(np.unique(rating[np.isfinite(rating)]))} different values",
+                "Take more items, or a dataset without this attribute.",
+            )
+    heads = ridge.fit(hidden, labels, train, choose)
     reference = hidden[side == "train"] @ heads.weight.T
     if remove is None:
         debiasing = gates.Debiasing(np.eye(len(names)), np.zeros(len(names)))

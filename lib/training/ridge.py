@@ -62,7 +62,7 @@ def fit(
 def _fit_one(hidden, rating, train, choose, column):
     known = np.isfinite(rating)
     fit_rows, choose_rows = known & train, known & choose
-    if min(fit_rows.sum(), choose_rows.sum()) < 2 or np.ptp(rating[fit_rows]) == 0:
+    if not enough(rating, train, choose):
         raise ValueError(f"attribute {column} has too few ratings, or ratings that do not vary")
     weights, biases = solve(hidden[fit_rows], rating[fit_rows], ALPHAS)
     predicted = hidden[choose_rows].astype(float) @ weights + biases
@@ -70,6 +70,13 @@ def _fit_one(hidden, rating, train, choose, column):
     r2 = 1 - ((truth[:, None] - predicted) ** 2).mean(axis=0) / truth.var()
     best = int(np.argmax(r2))
     return weights[:, best], biases[best], ALPHAS[best], r2[best], int(fit_rows.sum())
+
+
+def enough(rating: np.ndarray, train: np.ndarray, choose: np.ndarray) -> bool:
+    """Are two ratings or more on both sides, and do those to train on vary?"""
+    known = np.isfinite(rating)
+    fewest = min((known & train).sum(), (known & choose).sum())
+    return bool(fewest >= 2 and np.ptp(rating[known & train]) > 0)
 
 
 def solve(

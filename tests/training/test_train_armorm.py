@@ -67,6 +67,21 @@ def test_an_attribute_nobody_rates_is_named(tiny_model, pairs):
         armorm.train(tiny_model, {pairs: None}, {pairs: None}, remove="verbosity")
 
 
+@pytest.mark.parametrize("cheer", [lambda number: 1, lambda number: number])
+def test_an_attribute_with_too_few_ratings_is_named(tiny_model, pairs, tmp_path, cheer):
+    """All alike, or of one prompt alone."""
+    path = tmp_path / "few.jsonl"
+    with open(path, "w") as stream:
+        for number in range(40):
+            row = {"prompt": f"q{number}", "chosen": "yes!", "rejected": "no"}
+            alike = cheer(0) == cheer(1)
+            given = [{"cheer": cheer(side)} if alike or not number else {} for side in (0, 1)]
+            each = [{"length": side + number} | given[side] for side in (0, 1)]
+            stream.write(json.dumps(row | {"ratings": each}) + "\n")
+    with pytest.raises(DataError, match="two ratings or more of cheer"):
+        armorm.train(tiny_model, {f"file:{path}": None}, {pairs: None})
+
+
 def test_a_dataset_without_ratings_is_named(tiny_model, tmp_path):
     path = tmp_path / "bare.jsonl"
     path.write_text('{"prompt": "q", "chosen": "a", "rejected": "b"}\n')
