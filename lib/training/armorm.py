@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lib.atomic import replacing
 from lib.data import load_items
 from lib.errors import DataError, unknown
 from lib.models.armorm import TRAINING, save_armorm
@@ -156,7 +157,8 @@ def save(trained: Trained, model, folder: str | Path) -> Path:
         gate=trained.gate,
         names=trained.names,
     )
-    (folder / TRAINING).write_text(json.dumps(trained.card, indent=1, ensure_ascii=False) + "\n")
+    with replacing(folder / TRAINING) as partial:
+        partial.write_text(json.dumps(trained.card, indent=1, ensure_ascii=False) + "\n")
     return folder
 
 

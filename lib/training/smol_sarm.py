@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from lib.atomic import replacing
 from lib.data import load_items
 from lib.models import backbone as backbones
 from lib.models.base import Head
@@ -154,7 +155,8 @@ def train(
         "split": sarm.split_card(data),
     }
     out.mkdir(parents=True, exist_ok=True)
-    stability(best, others).to_csv(out / STABILITY, index=False)
+    with replacing(out / STABILITY) as partial:
+        stability(best, others).to_csv(partial, index=False)
     arrays = tensors(best.sae, *(best.heads[name].weight for name in ("z", "pre", "dense")))
     cards.write(out, arrays, card)
     for seed in seeds:
