@@ -11,7 +11,6 @@ until its input is closed.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import gc
 import importlib
 import io
@@ -26,7 +25,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -45,18 +44,8 @@ CHECKOUT = str(Path(__file__).absolute().parents[3])
 RECENT = 2_000_000_000  # nanoseconds: a file as new may change again within one tick
 FORGOTTEN: list[Any] = []  # modules
 BUFFERED = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
-HUGE, COLLAPSE = 1 << 21, 25  # bytes of a large page of memory, and Linux's word for that
 READY = b"."  # said to who asks, as ``ask.py`` has it
 LENGTH = 8  # bytes that tell how long a request is, as there
-
-
-class Modulesless:
-    """``sys`` for a kernel, which looks through all modules for a debugger that no page has."""
-
-    modules: Mapping[str, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(sys, name)
 
 
 def keep(place: str, modules: Collection[str]) -> dict[str, Any] | None:
@@ -90,27 +79,11 @@ def _prepared(modules: Collection[str]) -> dict[str, Any]:
     with suppress(Exception):  # what starts kernels is looked for among all packages, once
         importlib.import_module("jupyter_client.provisioning").KernelProvisionerFactory.instance()
     library = _imported((*LIBRARY, *modules))
-    with suppress(Exception):
-        sys.modules["ipykernel.ipkernel"].sys = Modulesless()
     for left in list(weakref.finalize._registry):  # of what is imported, which no fork takes down
         left.atexit = False
     gc.collect()
     gc.freeze()
-    with suppress(Exception):  # elsewhere than on Linux
-        _in_large_pages()
     return library
-
-
-def _in_large_pages() -> None:
-    """Have what was imported in few large pages of memory: a fork copies the table of them."""
-    libc = ctypes.CDLL(None)
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        place, mode, _, _, file, *name = line.split()
-        start, end = (int(number, 16) for number in place.split("-"))
-        start, end = -(-start // HUGE) * HUGE, end // HUGE * HUGE
-        if "w" in mode and file == "0" and name in ([], ["[heap]"]) and start < end:
-            about = ctypes.c_void_p(start), ctypes.c_size_t(end - start)
-            libc.madvise(*about, COLLAPSE)
 
 
 def _imported(modules: Collection[str]) -> dict[str, Any]:
