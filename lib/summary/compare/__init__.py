@@ -4,6 +4,7 @@
 ``agreement``    do two models fail on the same comparisons?
 ``contested``    items on which two models are sure of different responses
 ``lens``         ``profiles``, ``depths``: is one ranking settled at an earlier part of the layers?
+``learned``      which models learned from other prompts of a data set's source
 ``charts``       scores, differences, agreement, depths
 ``words``        takeaways
 ``calibration``  differences between models

@@ -9,6 +9,7 @@ from lib.charts.render import Chart, nothing, plain, require
 from lib.charts.rows import toned, won
 from lib.stats.winrates import LONGER
 from lib.summary.compare.agreement import AGREEMENT, APART, TOGETHER
+from lib.summary.compare.learned import MARK, marks
 from lib.summary.compare.lens import PROFILES
 from lib.summary.compare.stats import DIFFERENCES, SCORES
 
@@ -26,8 +27,9 @@ def scores(table: pd.DataFrame) -> Chart:
     rows = pd.DataFrame(
         {
             "name": [
-                f"{plain(row.dataset)} · {plain(row.model)}" if several else plain(row.dataset)
-                for row in table.itertuples()
+                (f"{plain(row.dataset)} · {plain(row.model)}" if several else plain(row.dataset))
+                + mark
+                for row, mark in zip(table.itertuples(), marks(table), strict=True)
             ],
             "group": "every dataset",
             "value": table["win_rate"],
@@ -50,7 +52,8 @@ def scores(table: pd.DataFrame) -> Chart:
         caption="Share of all comparisons of a dataset that the model's one score ranks as "
         "that dataset marks them, ties counted half, with its interval. Models were not audited "
         "on the same comparisons where each trained on others, so intervals that overlap decide "
-        "nothing; the paired differences do. Grey tick: the share that the longer response alone "
+        f"nothing; the paired differences do. {MARK}: the model learned from other prompts of this "
+        "source. Grey tick: the share that the longer response alone "
         "wins on the same comparisons.",
     )
 
@@ -66,6 +69,7 @@ def differences(table: pd.DataFrame) -> Chart:
         return nothing(sentence, table, "differences")
     tone = {"higher": "better", "lower": "worse"}
     rows = table.rename(columns={"dataset": "name", "difference": "value"}).assign(
+        name=[name + mark for name, mark in zip(table["dataset"], marks(table), strict=True)],
         group=[f"{row.model} less {row.other}" for row in table.itertuples()],
         tone=toned(table["verdict"], tone),
     )
@@ -79,7 +83,8 @@ def differences(table: pd.DataFrame) -> Chart:
         what="Paired differences",
         caption="Win rate of the first model less that of the second on the comparisons that both "
         "were audited on, with a 95% interval over prompts, uncorrected. In grey: not told apart "
-        "by Holm's correction over all rows, so an interval in grey may exclude 0.",
+        f"by Holm's correction over all rows, so an interval in grey may exclude 0. {MARK}: one of "
+        "the two models learned from other prompts of this source, and the other didn't.",
     )
 
 

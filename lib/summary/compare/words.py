@@ -10,6 +10,7 @@ from lib import words
 from lib.analyses.lens.orders import EARLIER, LATER, NEITHER
 from lib.summary.compare.agreement import APART, NOT_SHOWN, UNDEFINED
 from lib.summary.compare.agreement import TOGETHER as FAIL_TOGETHER
+from lib.summary.compare.learned import MARK, marks
 from lib.summary.tables import TOGETHER
 
 SHOWN = 3  # data sets that tell two models apart
@@ -26,7 +27,7 @@ def takeaways(scores: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
         return ["No two models were audited on the same dataset, so none are compared."]
     sentences = []
     for (model, other), rows in pairs.groupby(["model", "other"], sort=False):
-        sentences += _pair(model, other, rows)
+        sentences += [*_pair(model, other, _marked(rows)), *learned(rows)]
     sentences += _family(pairs)
     undefined = pairs[pairs["verdict"] == "undefined"]
     for (model, other, note), rows in undefined.groupby(["model", "other", "note"], sort=False):
@@ -57,8 +58,9 @@ def _pair(model: str, other: str, rows: pd.DataFrame) -> list[str]:
         sentences.append(f"{model} and {other} are not told apart on {', '.join(where)}.")
     known = rows[rows["disagree"].notna()]
     if len(known):
-        share = words.span(known["disagree"], ".1%", ", by data set")
-        sentences.append(f"{model} and {other} choose differently on {share} of comparisons.")
+        share = words.span(known["disagree"], ".1%")
+        end = "" if len(known) == 1 else ", depending on the data set"
+        sentences.append(f"{model} and {other} choose differently on {share} of comparisons{end}.")
     return sentences
 
 
@@ -91,11 +93,33 @@ def answer(pairs: pd.DataFrame) -> str:
     }
     sentences = []
     for (model, other), rows in pairs.groupby(["model", "other"], sort=False):
+        rows = _marked(rows)
         by_kind = {text: rows[rows["verdict"] == verdict] for verdict, text in kinds.items()}
         sentences.append(f"Beside {other}, {model} {words.cases(by_kind, _difference)}.")
     if not sentences:
         return "No two models were audited on the same dataset."
-    return " ".join([*sentences, *_family(pairs)])
+    return " ".join([*sentences, *learned(pairs), *_family(pairs)])
+
+
+def _marked(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(dataset=rows["dataset"] + marks(rows))
+
+
+def learned(pairs: pd.DataFrame) -> list[str]:
+    """Where one of two models learned from other prompts of the source, and the other didn't."""
+    if "learned" not in pairs:
+        return []
+    judged = pairs[pairs["verdict"] != "undefined"]
+    found = []
+    for (model, other), rows in judged.groupby(["model", "other"], sort=False):
+        for one, without in ((model, other), (other, model)):
+            where = rows.loc[rows["learned"] == one, "dataset"].tolist()
+            if where:
+                found.append(
+                    f"{one} learned from other prompts of {', '.join(where)}, and {without} "
+                    f"didn't: differences there may come from that alone ({MARK})."
+                )
+    return found
 
 
 def together(pairs: pd.DataFrame) -> str:

@@ -13,7 +13,8 @@ from lib import summary
 from lib.analyses.gating import stats
 from lib.analyses.gating.worlds import gating_world
 from lib.planted.worlds import make_run, validity_world
-from lib.summary.compare import words
+from lib.summary.compare import charts, words
+from lib.summary.compare.learned import learned
 
 
 def run_of(won, *, prompt=None, items=None, final=True, heads=1, subset=None):
@@ -252,6 +253,38 @@ def test_what_a_gating_page_pools_is_compared_on_together(audit, keep):
     text = words.together(summary.compare(summary.everything(results)))
     assert "a ranks 0.714 and b 0.429 of 7 in common: a difference of +0.286" in text
     assert "Holm over 3" in text and words.together(alone) == ""
+
+
+def test_a_model_that_learned_from_a_source_is_marked_beside_one_that_did_not(audit, keep):
+    parts = ("hh-rlhf/harmless-base", "hh-rlhf/helpful-base")
+    for model in ("a", "b"):
+        for dataset in (*parts, "llmbar", "xstest"):
+            results = audit(model, dataset, run_of([1, 1, 0]))
+    card = pd.DataFrame({"head": ["one", "two"], "kind": "preference"})
+    keep("a", card_scores=card.assign(trained_on=["llmbar", f"{parts[0]} and {parts[1]}"]))
+    keep("b", card_scores=card.assign(trained_on=["", parts[1]]))
+    keep("a", rules=stats.rules(gating_world(40)).replace({"one": parts[0], "two": parts[1]}))
+    left = summary.everything(results, ["a", "b"])
+    pairs = learned(summary.compare(left), left)
+    assert dict(zip(pairs["dataset"], pairs["learned"], strict=True)) == {
+        parts[0]: "a",
+        parts[1]: "a, b",
+        "llmbar": "a",
+        "xstest": "",
+        "hh-rlhf/harmless-base + helpful-base": "a, b",
+    }
+    assert words.learned(pairs) == [
+        f"a learned from other prompts of {parts[0]}, llmbar, and b didn't: differences there may "
+        "come from that alone (†)."
+    ]
+    assert "llmbar † (" in words.answer(pairs) and "xstest (" in words.answer(pairs)
+    drawn = charts.differences(pairs).alternative
+    assert "llmbar † " in drawn and "xstest †" not in drawn and f"{parts[1]} †" not in drawn
+    scores = learned(summary.scores(left), left)
+    assert "llmbar · a †" in charts.scores(scores).alternative
+    assert "llmbar · b †" not in charts.scores(scores).alternative
+    bare = summary.compare(left)
+    assert words.learned(bare) == [] and "†" not in words.answer(bare)
 
 
 def test_a_pool_of_which_one_part_was_not_kept_says_so(audit, keep):
