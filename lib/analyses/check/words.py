@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
 from lib import words
 from lib.check.lines import BLOCKED, LINES, NOT_ASKED, RIGHT, UNTOLD, WRONG, Checked, warning
+from lib.stats.proportions import wilson
 
 FAULT = "{line}, {what}: found {found}; expected {expected}. {do}"
 
@@ -58,12 +62,21 @@ def _number_types(shifts: pd.DataFrame) -> list[str]:
         f"In float32 no batch, padding, order or kernel moves a score by more than "
         f"{exact['largest'].max():.1e} standard deviations ({len(exact)} ways).",
         *words.each(
-            shifts[kind],
+            shifts[kind].assign(changed=[_sides(row) for row in shifts[kind].itertuples()]),
             "In {way} a score is off by {spread:.2f} standard deviations (root mean square, the "
-            "worst score) and by {largest:.2f} at most; of {comparisons} comparisons {sides:.1%} "
-            "change sides.",
+            "worst score) and by {largest:.2f} at most; of {comparisons} comparisons {changed} "
+            "change sides. The verdict goes by the root mean square, not by sides.",
         ),
     ]
+
+
+def _sides(row: Any) -> str:
+    """Share of comparisons that change sides; with its interval, each counted as independent."""
+    if not row.comparisons:
+        return f"{row.sides:.1%}"
+    changed = np.arange(row.comparisons) < round(row.sides * row.comparisons)
+    share = wilson(changed.astype(float), np.ones(row.comparisons))
+    return words.estimate(row.sides, share.low, share.high, ".1%")
 
 
 def _costs(costs: pd.DataFrame) -> list[str]:
@@ -75,6 +88,11 @@ def _costs(costs: pd.DataFrame) -> list[str]:
         f"Under its own template the right response wins {rate} of {own['n']} pairs that differ in "
         "correctness."
     ]
+    if own["low"] <= 0.5:
+        sentences[0] += (
+            " That isn't shown to be more than one half, so nothing could be lost there: the "
+            "differences below don't say what another template costs where the score ranks right."
+        )
     for row in costs.iloc[1:].itertuples():
         ends = words.estimate(row.difference, row.difference_low, row.difference_high, "+.3f")
         name = "no template" if row.template == "none" else f"{row.template} template"

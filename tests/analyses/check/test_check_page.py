@@ -66,6 +66,13 @@ def test_its_rendering_is_that_of_the_file(assert_rendered):
     )
 
 
+def test_pairs_on_which_a_score_is_at_chance_are_said_to_tell_of_no_cost():
+    text = "nothing could be lost there"
+    assert not any(text in sentence for sentence in words.takeaways(made()))
+    chance = [{**row, "low": row["low"] - 0.1} for row in TABLES["costs"]]
+    assert any(text in each for each in words.takeaways(made(tables=TABLES | {"costs": chance})))
+
+
 def test_a_model_that_is_wrong_is_wrong_before_it_is_untold():
     found = faulty()
     assert (found.verdict, found.unsound) == (lines.WRONG, ["Reading"])
