@@ -440,19 +440,20 @@ def crossover(runs: Sequence[xr.Dataset]) -> pd.DataFrame:
 
 def crossed(table: pd.DataFrame) -> pd.DataFrame:
     """For each part, the head that follows people best there: ``head``, ``part``, ``own``
-    (its win rate), ``length`` (what it owes to that), ``dataset`` (the other part), ``other``
-    (on that) with ``low`` and ``high``. From ``crossover``.
+    (its win rate) with ``own_low`` and ``own_high``, ``length`` (what it owes to that),
+    ``dataset`` (the other part), ``other`` (on that) with ``low`` and ``high``. From ``crossover``.
     """
     follows = table[table["verdict"].isin(["strong", "tracks"])].sort_values(
         "win_rate", ascending=False, kind="stable"
     )
-    best = follows.drop_duplicates("dataset").rename(columns={"dataset": "part", "win_rate": "own"})
-    told = best[["head", "part", "own", "length"]]
+    names = {"dataset": "part", "win_rate": "own", "low": "own_low", "high": "own_high"}
+    best = follows.drop_duplicates("dataset").rename(columns=names)
+    told = best[["head", *names.values(), "length"]]
     both = told.merge(table.drop(columns="length"), on="head")
     found = both[both["part"] != both["dataset"]].rename(columns={"win_rate": "other"})
     order = list(dict.fromkeys(table["dataset"]))
     found = found.sort_values("part", key=lambda parts: parts.map(order.index), kind="stable")
-    columns = ["head", "part", "own", "length", "dataset", "other", "low", "high"]
+    columns = ["head", *names.values(), "length", "dataset", "other", "low", "high"]
     return found[columns].reset_index(drop=True)
 
 

@@ -175,9 +175,10 @@ def _crossed(row, many: bool) -> str:
     other = "the other question" if many else other  # the next sentence has it
     length = f", {row.length}" if row.length else ""
     return (
-        f"Asked {asked}, no head agrees with people more often than {row.head} "
-        f"({row.own:.3f}{length}); asked {other}, it goes {side} "
-        f"({row.other:.3f} [{row.low:.3f}, {row.high:.3f}])."
+        f"Asked {asked}, {row.head} agrees with people most often "
+        f"({words.estimate(row.own, row.own_low, row.own_high)}{length}; not tested against other "
+        f"heads); asked {other}, it goes {side} "
+        f"({words.estimate(row.other, row.low, row.high)})."
     )
 
 

@@ -87,16 +87,19 @@ def test_takeaways_name_their_set(made):
     ],
 )
 def test_the_crossover_says_what_its_interval_allows(low, high, says):
-    row = ("harmless", stats.PARTS[0], 0.65, "", stats.PARTS[1], 0.34, low, high)
-    columns = ["head", "part", "own", "length", "dataset", "other", "low", "high"]
+    row = ("harmless", stats.PARTS[0], 0.65, 0.6, 0.7, "", stats.PARTS[1], 0.34, low, high)
+    columns = ["head", "part", "own", "own_low", "own_high", "length"]
+    columns += ["dataset", "other", "low", "high"]
     crossed = pd.DataFrame([row], columns=columns)
     text = words.crossover(crossed)
-    assert text.startswith("Asked which dialogue people found less harmful, no head agrees with ")
-    assert "harmless (0.650);" in text and says in text
+    assert text.startswith(
+        "Asked which dialogue people found less harmful, harmless agrees with people "
+    )
+    assert "often (0.650 [0.600, 0.700]; not tested against other heads);" in text and says in text
     both = words.crossover(pd.concat([crossed, crossed]))
     assert both.count("asked the other question, it goes") == 2
     owed = words.crossover(crossed.assign(length="as the longer response"))
-    assert "harmless (0.650, as the longer response);" in owed
+    assert "0.700], as the longer response; not tested" in owed
     assert "No head" in words.crossover(crossed.head(0))
 
 
