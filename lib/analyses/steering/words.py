@@ -8,6 +8,7 @@ from lib import words
 from lib.analyses.steering.stats import ALL, CORRECTS, HARMS, HELPS
 
 SHOWN = 4
+DOES = {CORRECTS: "raises", HARMS: "lowers"}
 
 
 def takeaways(targets: pd.DataFrame, corrections: pd.DataFrame) -> list[str]:
@@ -30,13 +31,14 @@ def answer(table: pd.DataFrame) -> str:
             f"on the other half, over {many} (Holm)."
         )
     told = words.each(
-        shown,
-        "latent {latent:.0f} {verdict} {criterion} ({before:.2f} to {after:.2f}, "
-        "{change:+.3f} [{low:+.3f}, {high:+.3f}])",
+        shown.assign(does=shown["verdict"].map(DOES)),
+        "latent {latent:.0f} {does} the accuracy on {criterion} from {before:.2f} to {after:.2f} "
+        "({change:+.3f} [{low:+.3f}, {high:+.3f}])",
     )
     return (
         f"On prompts that didn't choose it, {words.listed(told, SHOWN, '; ')}; by Holm's "
-        f"correction over {many}, intervals uncorrected."
+        f"correction over {many}, intervals uncorrected. Only the change is tested, not whether "
+        "the accuracy that it leads to is above one half."
     )
 
 
