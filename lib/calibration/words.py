@@ -51,7 +51,7 @@ def _failures(ours: pd.DataFrame) -> list[str]:
 def _false(ours: pd.DataFrame) -> list[str]:
     return words.each(
         ours[ours["measure"] == "false-positive rate"].nlargest(1, "rate"),
-        "The highest false-positive rate of any claim is "
+        "The highest false-positive rate of any claim of ours is "
         + _RATE
         + " ({analysis}: “{claim}”, {world}; {target} was aimed for).",
     )

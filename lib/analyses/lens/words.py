@@ -53,8 +53,8 @@ def answer(depths: pd.DataFrame) -> str:
         least = known["needed"].iloc[0]
         seen = words.number(least, ".0%", "no share")
         return (
-            f"{start} is shown for no head before the last of {layers} layers; at a depth "
-            f"{seen} of {int(known['n'].max())} would show it."
+            f"{start} is shown for no head before the last of {layers} layers; agreement "
+            f"in {seen} of {int(known['n'].max())} comparisons would show it."
         )
     named = [f"{row.head} from layer {row.settled:.0f}" for row in early.itertuples()]
     rest = f"; for {words.count(late, 'head')} at no depth before the end" if late else ""
