@@ -23,6 +23,9 @@ from lib.markup import Html, escape
 FILE = "audit.json"
 NOT_KEPT = "No audit is committed yet, so there is nothing to compare this build with."
 NO_PAGES = "No validity page was executed, so there is nothing to audit."
+NOTHING = (
+    "Nothing changed since the audit that is committed: the same verdicts, by the same outcomes."
+)
 
 
 def now(results: str | Path) -> dict[str, Any] | None:
@@ -64,8 +67,13 @@ def since(kept: str | Path, content: Mapping[str, Any] | None) -> Changes | str:
 
 
 def told(found: Changes | str) -> list[str]:
-    """Its sentences."""
-    return [found] if isinstance(found, str) else words.takeaways(found)
+    """Its sentences; the first says since when."""
+    if isinstance(found, str):
+        return [found]
+    if found.empty:
+        return [NOTHING]
+    first, *rest = words.takeaways(found)
+    return [f"Since the audit that is committed, {first[0].lower()}{first[1:]}", *rest]
 
 
 def tables(found: Changes | str) -> tuple[pd.DataFrame, pd.DataFrame]:

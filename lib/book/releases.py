@@ -148,7 +148,7 @@ def takeaways(releases: dict[str, pd.DataFrame], changes: pd.DataFrame) -> list[
     kept_of = {name: len(table) for name, table in releases.items()}
     if first == NOW:
         return [f"No release is kept yet; this book has {kept_of[NOW]} headline figures."]
-    told = [f"Release {first} is the first that is kept, with {kept_of[first]} headline figures."]
+    told = [f"Headline figures are kept since version {first}, which has {kept_of[first]}."]
     for since, until in pairwise(releases):
         kinds = changes.loc[(changes["since"] == since) & (changes["until"] == until), "change"]
         found = words.tally(kinds, ("changed", "new", "gone")) or "none changed"

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from lib import paths, records
-from lib.audits import book, command, document, measure, words
+from lib.audits import book, command, document, measure
 from lib.data import load_items
 from lib.models import EMBEDDED
 from lib.summary.compare.stats import compare, scores
@@ -50,7 +50,7 @@ def _kept(folder, content):
 
 def test_a_build_of_the_same_tables_changes_nothing(results, tmp_path):
     since = book.since(_kept(tmp_path, book.now(results)), book.now(results))
-    assert book.told(since) == [words.NOTHING]
+    assert book.told(since) == [book.NOTHING]
     verdicts, moved = book.tables(since)
     assert verdicts.empty and moved.empty
 

@@ -207,5 +207,5 @@ def test_changes_are_told_since_the_audit_that_is_committed(tmp_path, results, e
     kept.write_bytes((tmp_path / "out" / "audit.json").read_bytes())
     given |= {"audit": str(kept), "tables": str(tmp_path / "again")}
     page = nbformat.read(execute("changes", tmp_path / "again.ipynb", given), 4)
-    assert "Nothing changed: the two audits have the same verdicts" in nbformat.writes(page)
+    assert "Nothing changed since the audit that is committed" in nbformat.writes(page)
     assert (tmp_path / "again" / "audit.json").read_bytes() == kept.read_bytes()
