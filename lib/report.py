@@ -24,8 +24,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from lib import manipulated, parameters, paths, records
-from lib.atomic import replacing
+from lib import manipulated, parameters, paths, records, tables
 from lib.check import lines as checks
 from lib.data import load_items
 from lib.data.items import Items
@@ -218,10 +217,7 @@ class Page:
         if not folder:
             return
         try:
-            target = paths.tables(folder) / f"{name}.parquet"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(target) as partial:
-                table.to_parquet(partial, index=False)
+            tables.write(paths.tables(folder), **{name: table})
         except OSError as error:
             raise _no_tables(folder, str(error)) from None
         self._saved.append(name)

@@ -144,6 +144,7 @@ LAYERS = [
     "manipulated",
     "paths",
     "atomic",
+    "tables",
     "documents",
     "hub",
     "parameters",

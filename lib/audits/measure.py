@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from lib import documents, hub, manipulated, paths, records, stats, summary
+from lib import documents, hub, manipulated, paths, records, stats, summary, tables
 from lib.analyses.exploits import stats as surfaces
 from lib.analyses.labels import stats as names
 from lib.analyses.model import stats as cards
@@ -125,9 +125,9 @@ def audit(
         leave(run, folder / paths.slug(run.attrs["dataset"]), dataset, seed)
         sources.append({key: run.attrs[key] for key in records.SOURCE} | {"how": how})
         sources[-1]["scored"] = run.sizes["item"]
-    _save(folder, heads=run["head_concept"].to_dataframe("concept").reset_index()[HEADS])
+    tables.write(folder, heads=run["head_concept"].to_dataframe("concept").reset_index()[HEADS])
     if card := _card(side, scorer):
-        _save(folder, card_scores=cards.scores(card))
+        tables.write(folder, card_scores=cards.scores(card))
     scorer.close()
     loading = options | {"device": device, "dtype": dtype, "date": date, "yes": yes}
     found = _beside(side, wanted, against, folder.with_name("beside"), loading)
@@ -185,7 +185,7 @@ def surfaced(dataset: str) -> bool:
 
 def leave(run: xr.Dataset, place: Path, dataset: str, seed: int) -> None:
     """Write what the pages of a run leave, those that the report shows."""
-    _save(
+    tables.write(
         place,
         validity=stats.validity(run),
         baselines=stats.baselines(run),
@@ -193,20 +193,14 @@ def leave(run: xr.Dataset, place: Path, dataset: str, seed: int) -> None:
         sample=relations.sample(run),
     )
     if surfaced(dataset):
-        _save(
+        tables.write(
             place,
             exploits=surfaces.exploits(run),
             exploits_baselines=surfaces.baselines(run, seed=seed),
             exploits_dose=surfaces.dose(run),
         )
     if dataset == NAMED and len(set(run["head_concept"].values.tolist()) - {""}) > 1:
-        _save(place, labels=names.label_check(run, seed=seed).heads)
-
-
-def _save(place: Path, **tables: pd.DataFrame) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    for name, table in tables.items():
-        table.to_parquet(place / f"{name}.parquet", index=False)
+        tables.write(place, labels=names.label_check(run, seed=seed).heads)
 
 
 def _card(side: Side, scorer: Scorer) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from lib import documents, hub, manipulated, paths, stats
+from lib import documents, hub, manipulated, paths, stats, tables
 from lib.analyses.lens import stats as lenses
 from lib.analyses.lens.settling import settling
 from lib.check import lines as checks
@@ -380,14 +380,12 @@ def _leave(run: xr.Dataset, results: str | Path, head: str, every_head: bool) ->
     """Write what a validity page of the run would."""
     run = run if every_head and not head else _alone(run, head)
     place = Path(results) / paths.slug(run.attrs["model"]) / paths.slug(run.attrs["dataset"])
-    place.mkdir(parents=True, exist_ok=True)
-    tables = {
+    made = {
         "validity": stats.validity(run, draws=1),
         "baselines": stats.baselines(run, directions=1),
         OUTCOMES: outcomes(run),
     }
-    for name, table in tables.items():
-        table.to_parquet(place / f"{name}.parquet", index=False)
+    tables.write(place, **made)
 
 
 def _leave_lens(side: Side, dataset: str, results: str | Path, head: str) -> None:
@@ -400,10 +398,8 @@ def _leave_lens(side: Side, dataset: str, results: str | Path, head: str) -> Non
             "Make them again, or take them out of that folder: python -m lib explain.",
         )
     place = Path(results) / paths.slug(side.name) / paths.slug(dataset)
-    place.mkdir(parents=True, exist_ok=True)
     lenses.ends(effects)
-    for name, table in ((SETTLED, lenses.depths(effects)), (SETTLING, settling(effects, head))):
-        table.to_parquet(place / f"{name}.parquet", index=False)
+    tables.write(place, **{SETTLED: lenses.depths(effects), SETTLING: settling(effects, head)})
 
 
 def _alone(run: xr.Dataset, head: str) -> xr.Dataset:
