@@ -20,8 +20,8 @@ from lib.stats.winrates import HEAD, SCORE
 from lib.summary.compare.stats import KEY
 
 ID = 8  # bytes; two of a million comparisons share one with a chance of 3e-8
-LOST, TIED, WON, NO_NUMBER = range(4)
-CODES = np.asarray([0.0, 0.5, 1.0, np.nan])
+CODES = np.asarray([0.0, 0.5, 1.0, np.nan])  # lost, tied, won, no number
+NO_NUMBER = 3
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,6 @@ def takeaways(found: Changes) -> list[str]:
     ]
 
 
-def answer(found: Changes) -> str:
-    """In short."""
-    if found.empty:
-        return NOTHING
-    counts = words.tally(found.verdicts["change"], (CHANGED, NEW, GONE)) or "none changed"
-    return f"Verdicts: {counts}; {_counted(found)}."
-
-
 def _counted(found: Changes) -> str:
     """``2 of 30 questions moved beyond noise``."""
     tested = found.moved[found.moved["verdict"] != UNPAIRED]
