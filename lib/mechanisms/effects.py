@@ -47,7 +47,7 @@ def effects(
     Parameters
     ----------
     model
-        A ``lib.models.LinearHeads`` on a described backbone.
+        A ``lib.models.linear.LinearHeads`` on a described backbone.
     items
         What ``load_items`` returned. Those whose prompt trained a head are left out and counted.
     traced, patched

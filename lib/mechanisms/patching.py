@@ -383,7 +383,7 @@ def patch(
     Parameters
     ----------
     model
-        A ``lib.models.LinearHeads`` on a described backbone.
+        A ``lib.models.linear.LinearHeads`` on a described backbone.
     items
         What ``load_items`` returned; comparisons of equal texts are left out.
     modes, alignment, positions

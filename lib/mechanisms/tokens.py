@@ -60,7 +60,7 @@ def token_parts(model, prompt: Sequence[Mapping[str, str]], response: str) -> xr
     Parameters
     ----------
     model
-        A ``lib.models.LinearHeads`` on a described backbone.
+        A ``lib.models.linear.LinearHeads`` on a described backbone.
     prompt, response
         A conversation and an answer, as in ``lib.data.items``.
 

@@ -53,7 +53,7 @@ def trace(model, items, *, attention_heads: bool = False, **options) -> xr.Datas
     Parameters
     ----------
     model
-        A ``lib.models.LinearHeads`` on a described backbone.
+        A ``lib.models.linear.LinearHeads`` on a described backbone.
     items
         What ``load_items`` returned.
     attention_heads

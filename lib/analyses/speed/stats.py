@@ -161,6 +161,11 @@ def ways(folder: str | Path) -> pd.DataFrame:
     folder
         Of measurements, as given when absolute or there, else within the checkout.
 
+    Returns
+    -------
+    DataFrame
+        Columns ``WAYS``, a row a set of items and way.
+
     Raises
     ------
     DataError
@@ -174,6 +179,11 @@ def ways(folder: str | Path) -> pd.DataFrame:
 def totals(folder: str | Path) -> pd.DataFrame:
     """Ours beside the other ways, a row a set; ratios are those of the seconds.
 
+    Returns
+    -------
+    DataFrame
+        Columns ``TOTALS``.
+
     Raises
     ------
     DataError
@@ -184,6 +194,11 @@ def totals(folder: str | Path) -> pd.DataFrame:
 
 def workers(folder: str | Path) -> pd.DataFrame:
     """Several GPUs beside one.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``WORKERS``, a row a file.
 
     Raises
     ------
@@ -205,6 +220,11 @@ def workers(folder: str | Path) -> pd.DataFrame:
 def starts(folder: str | Path) -> pd.DataFrame:
     """First scores, and whole runs beside their model alone.
 
+    Returns
+    -------
+    DataFrame
+        Columns ``STARTS``, a row a file.
+
     Raises
     ------
     DataError
@@ -222,6 +242,11 @@ def starts(folder: str | Path) -> pd.DataFrame:
 
 def memory(folder: str | Path) -> pd.DataFrame:
     """Memory of runs that are read and written piece by piece.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``MEMORY``, a row a file.
 
     Raises
     ------
@@ -245,6 +270,11 @@ def memory(folder: str | Path) -> pd.DataFrame:
 def precision(folder: str | Path) -> pd.DataFrame:
     """Scores in a number type beside those in float32.
 
+    Returns
+    -------
+    DataFrame
+        Columns ``PRECISION``, a row a file and number type.
+
     Raises
     ------
     DataError
@@ -265,6 +295,11 @@ def precision(folder: str | Path) -> pd.DataFrame:
 def drill(folder: str | Path) -> pd.DataFrame:
     """Figures of the full-size model, in their file's words; values are text.
 
+    Returns
+    -------
+    DataFrame
+        Columns ``DRILL``, a row a figure.
+
     Raises
     ------
     DataError
@@ -280,6 +315,11 @@ def drill(folder: str | Path) -> pd.DataFrame:
 
 def files(folder: str | Path) -> pd.DataFrame:
     """Every measurement of the folder, with its note where it has one.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``FILES``, a row a file.
 
     Raises
     ------
@@ -300,6 +340,11 @@ def targets(totals: pd.DataFrame, workers: pd.DataFrame, starts: pd.DataFrame) -
     ----------
     totals, workers, starts
         As the functions of these names return them.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``TARGETS``; an aim that nothing was measured for has a row too.
     """
     tables = {"workers": workers[workers["workers"] == 2], "starts": starts}
     rows = []

@@ -44,7 +44,13 @@ LENGTH_TASKS += ("rm-bench safety-response, alike in style",)
 
 
 def accuracy(study: Study) -> pd.DataFrame:
-    """How often each model ranks right, task by task, beside the published figures."""
+    """How often each model ranks right, task by task, beside the published figures.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``ACCURACY``, a row a model and task.
+    """
     published = figures()["paper"]["accuracy"]
     rows = []
     for model in [name for name in (*OBJECTIVES, *kept.HELPS) if seeds_of(study, name)]:
@@ -74,7 +80,13 @@ def accuracy(study: Study) -> pd.DataFrame:
 
 
 def lengths(study: Study) -> pd.DataFrame:
-    """Is an ability more than a taste for short responses?"""
+    """Is an ability more than a taste for short responses?
+
+    Returns
+    -------
+    DataFrame
+        Columns ``LENGTHS``, a row an objective and task where length could tell.
+    """
     rows = []
     wanted = (*SOURCES.values(), *LENGTH_TASKS)
     for model in [m for m in OBJECTIVES if seeds_of(study, m)]:
@@ -130,7 +142,13 @@ def _at_equal(study: Study, model: str, task: Task, longer, prompt) -> crossed.M
 
 
 def helps(study: Study) -> pd.DataFrame:
-    """Who keeps both abilities: models of both sources beside ``mixed`` of the same seeds."""
+    """Who keeps both abilities: models of both sources beside ``mixed`` of the same seeds.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``HELPS``, a row a model.
+    """
     sides = {
         side: Task(task, task, np.arange(len(study.sets[task].better)))
         for side, task in SOURCES.items()

@@ -54,7 +54,13 @@ KINDS = (OWN, RAISED, CHANGED, GRADIENT)  # sets that every model has of its own
 
 
 def overlaps(study: Study) -> pd.DataFrame:
-    """Jaccard of sets of neurons, beside that of two seeds and that with the base's own."""
+    """Jaccard of sets of neurons, beside that of two seeds and that with the base's own.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``OVERLAPS``, a row a kind and pair that the study has.
+    """
     share = study.document["settings"]["share"]
     published = figures()["paper"]["overlap"]
     rows = []
@@ -100,7 +106,13 @@ def overlaps(study: Study) -> pd.DataFrame:
 
 
 def kept(study: Study) -> pd.DataFrame:
-    """What the mixed model keeps: of what the others rank right, and of their neurons."""
+    """What the mixed model keeps: of what the others rank right, and of their neurons.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``KEPT``, a row a share.
+    """
     paper = figures()["paper"]
     seeds = [s for s in study.seeds if all((s, model) in study.models for model in OBJECTIVES)]
     right = {
@@ -181,7 +193,13 @@ def _share(what: str, found: list[float], null: list[float], published=np.nan) -
 
 
 def layers(study: Study) -> pd.DataFrame:
-    """Where sets lie: their shares in each third of the depth."""
+    """Where sets lie: their shares in each third of the depth.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``LAYERS``, a row a model, set and third.
+    """
     depth = study.document["shape"][0]
     parts = np.array_split(np.arange(depth), len(THIRDS))
     rows = []

@@ -64,7 +64,13 @@ def _measured(study: Study) -> Iterator[tuple[str, list, np.ndarray]]:
 
 
 def silenced(study: Study) -> pd.DataFrame:
-    """What silencing a set of neurons costs, and whether random neurons cost as much."""
+    """What silencing a set of neurons costs, and whether random neurons cost as much.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``SILENCED``, a row a model, task, set and what was put in its place.
+    """
     rows = []
     for model, arrays, margins in _measured(study):
         sizes = _sizes(study, arrays)
@@ -156,7 +162,13 @@ def _beside(study: Study, model: str, name: str, like: str, places, prompt) -> d
 
 
 def shrinkage(study: Study) -> pd.DataFrame:
-    """How far margins shrink on comparisons that stay right: when silenced, and when mixed."""
+    """How far margins shrink on comparisons that stay right: when silenced, and when mixed.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``SHRINKAGE``, a row a model, task and set.
+    """
     rows = []
     for model, _, margins in _measured(study):
         for task, places, _ in probed(study):
@@ -197,7 +209,13 @@ def _shrunk(model: str, task: str, name: str, before: np.ndarray, after: np.ndar
 
 
 def margins(study: Study) -> pd.DataFrame:
-    """How margins are spread, before and after sets are silenced."""
+    """How margins are spread, before and after sets are silenced.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``MARGINS``, a row a model, task and set.
+    """
     rows = []
     for model, _, found in _measured(study):
         for task, places, _ in probed(study):

@@ -95,7 +95,7 @@ def run(
     Parameters
     ----------
     model
-        A ``lib.models.LinearHeads``, of which backbone, in float32, and template are used.
+        A ``lib.models.linear.LinearHeads``, of which backbone, in float32, and template are used.
     source
         Folder that holds ``hh-rlhf`` and the ``tests``, each in its published layout.
     out
