@@ -82,7 +82,8 @@ HOW_USED = (
     "head wins where refusals are marked as better and loses where answers are). Numbers are "
     f"shares of comparisons won. {TRAINED}: trained on other prompts of this source, or on the "
     "measure that its pairs had to move. Each entry is a verdict of its own page, false as often "
-    "as that page's are."
+    "as that page's are. Of so few comparisons that no test could reach .05 there is no entry, "
+    "unless a head has no other."
 )
 ALONE = "rests on this data set alone"
 ONE = "one comparison, which can't say"
@@ -476,6 +477,7 @@ def uses(table: pd.DataFrame, folder: str = "") -> Html:
     """
     if table.empty:
         return Html("<p>No validity page says what its labels ask.</p>")
+    table = table[~_blind(table)]
     usable = table["use"].eq(USE).groupby(table["head"]).transform("any")
     rows, heads = [], {}
     for row in pd.concat([table[usable], table[~usable]]).itertuples():
@@ -494,6 +496,15 @@ def uses(table: pd.DataFrame, folder: str = "") -> Html:
         '<table class="result">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _blind(table: pd.DataFrame) -> pd.Series:
+    """Cells of so few comparisons that no exact test could reach .05, of heads that have others."""
+    least = 2.0 ** (
+        1 - table["n"].astype(float).clip(lower=1)
+    )  # of a two-sided sign-flip test of as many
+    blind = (table["use"] == UNKNOWN) & (table["dataset"] != "") & (least >= 0.05)
+    return blind & (~blind).groupby(table["head"]).transform("any")
 
 
 def _claim(concept: str) -> str:

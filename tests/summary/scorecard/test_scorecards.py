@@ -269,6 +269,14 @@ def test_an_entry_says_what_a_reader_must_know_of_it(row, says):
     assert says in charts.uses(used(**row)).markup
 
 
+def test_a_cell_that_no_test_could_tell_of_is_left_out_where_a_head_has_others():
+    rows = [used(), used(use="not known", n=5, verdict="inconclusive", dataset="llmbar")]
+    assert "llmbar" not in charts.uses(pd.concat(rows)).markup, "its least p is 1/16"
+    rows[1]["n"] = 6
+    assert "llmbar" in charts.uses(pd.concat(rows)).markup
+    assert "llmbar" in charts.uses(rows[1].assign(n=5)).markup
+
+
 def test_a_head_that_two_data_sets_speak_for_rests_on_neither_alone():
     rows = pd.concat([used(use="use for"), used(use="use for", dataset="rm-bench")])
     assert charts.ALONE not in charts.uses(rows).markup
