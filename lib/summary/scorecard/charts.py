@@ -431,7 +431,7 @@ def _in_words(table: pd.DataFrame, heads: list[str], below: pd.DataFrame | None 
     if overall.empty:
         told = [f"By criterion only: {', '.join(map(plain, subsets))}"]
     return (
-        f"Verdicts of {len(heads)} heads on {overall['dataset'].nunique()} protocols. "
+        f"Verdicts of {count(len(heads), 'head')} on {overall['dataset'].nunique()} protocols. "
         f"{'. '.join(told)}. The scorecard has the same as a table with links."
     )
 

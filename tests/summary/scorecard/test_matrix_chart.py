@@ -135,7 +135,7 @@ def test_a_dataset_without_a_whole_is_in_the_menu_alone():
     assert "stimuli" not in chart.alternative
     assert set(drawn(chart).query("part == 0")["protocol"]) == set(TWO["dataset"])
     alone = charts.matrix(tone)
-    assert alone.alternative.startswith("Verdicts of 1 heads on 0 protocols. By criterion only")
+    assert alone.alternative.startswith("Verdicts of 1 head on 0 protocols. By criterion only")
     assert "No dataset was judged" in charts.listing(tone).markup
 
 
