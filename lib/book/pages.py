@@ -111,11 +111,6 @@ def cells(path: Path) -> list[Cell]:
     return _cells(path, _content(path))
 
 
-def read(path: Path) -> nbformat.NotebookNode:
-    """A notebook; what isn't one, or can't be read, is a ``PageError``."""
-    return _parsed(path, _content(path))
-
-
 def _cells(path: Path, content: bytes) -> list[Cell]:
     """The package that reads notebooks takes longer to import than a build that is done, so it
     reads those alone that aren't of the format of today, or aren't right.

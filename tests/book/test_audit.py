@@ -299,7 +299,7 @@ def small_checkout(tmp_path_factory, forked):
         shutil.copy(paths.ROOT / name, root)
     (root / "notebooks").mkdir()
     for path in paths.NOTEBOOKS.glob("*.ipynb"):
-        page = pages.read(path)
+        page = nbformat.read(path, 4)
         if path.stem not in WHOLE:
             tagged = [cell for cell in page.cells if pages.TAG in cell.metadata.get("tags", ())]
             page.cells = [page.cells[0], *tagged]

@@ -362,7 +362,7 @@ def test_a_fork_has_packages_before_and_this_library_only_from_where_it_is(
     cells = [f"import os, sys; {said.format(known=name)}" for name in ("pandas", "lib")]
     monkeypatch.setenv("GIVEN", "yes")
     monkeypatch.setenv(forks.VARIABLE, kernels[forks.VARIABLE])
-    page = pages.read(pages.run_page("page", alone(*cells), {}))
+    page = nbformat.read(pages.run_page("page", alone(*cells), {}), 4)
     told = [cell.outputs[0].text for cell in page.cells if cell.get("outputs")]
     rest = f"{paths.ROOT} yes {sys.executable}\n"
     assert told == [f"True {rest}", f"False {rest}"]
@@ -371,7 +371,7 @@ def test_a_fork_has_packages_before_and_this_library_only_from_where_it_is(
 def test_where_nobody_answers_a_page_starts_a_kernel_of_its_own(alone, tmp_path, monkeypatch):
     monkeypatch.setenv(forks.VARIABLE, str(tmp_path / "nobody"))
     out = alone("import sys; print('pandas' in sys.modules)")
-    page = pages.read(pages.run_page("page", out, {}))
+    page = nbformat.read(pages.run_page("page", out, {}), 4)
     assert page.cells[2].outputs[0].text == "False\n"
 
 
