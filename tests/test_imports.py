@@ -141,6 +141,7 @@ LAYERS = [
     "visible",
     "errors",
     "refused",
+    "terminal",
     "manipulated",
     "paths",
     "atomic",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from lib.audits import document, measure, page, words
 from lib.audits.changes import changes
-from lib.check.command import NARROWEST, WIDEST, writable
+from lib.check.command import writable
+from lib.terminal import fitting, wrapped
 
 UNCHANGED, CHANGED, MOVED = 0, 3, 4  # exit statuses of a diff
 
@@ -64,9 +64,9 @@ def of(found: measure.Audited) -> dict:
 def diff(old: str, new: str) -> int:
     """Print what changed between two ``audit.json``; the exit status says whether anything did."""
     found = changes(document.load(old), document.load(new))
-    width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
+    width = fitting(shutil.get_terminal_size().columns)
     lines = []
     for sentence in words.takeaways(found):
-        lines += textwrap.wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False)
+        lines += wrapped(sentence, width, rest="  ")
     print("\n".join(lines))
     return MOVED if len(found.found) else UNCHANGED if found.verdicts.empty else CHANGED

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import textwrap
 from pathlib import Path
 
 from lib import hub
 from lib.check.lines import COULD_NOT_RUN, EXIT, LINES, NOT_ASKED, NOTE, RIGHT, Checked
 from lib.errors import AuditError, StoreError
 from lib.refused import refused
+from lib.terminal import fitting, wrapped
 
-NARROWEST, WIDEST = 60, 120
+BELOW = " " * 10
 MARKS = {"right": "ok", "wrong": "WRONG", "can't be told": "?", "blocked": "-", "not asked": "."}
 
 
@@ -59,22 +59,16 @@ def writable(path: Path, option: str = "--json") -> None:
 
 def table(checked: Checked, width: int = 100) -> str:
     """The rows by line, each with its mark; of what isn't right also what to do."""
-    width = min(max(width, NARROWEST), WIDEST)
+    width = fitting(width)
     lines = [f"{checked.model} on {checked.items} items of {checked.dataset}", ""]
     for line in LINES:
         verdict = checked.lines[line]
         lines.append(f"{line}: {verdict}")
         for row in (row for row in checked.rows if row.line == line):
             mark = "" if row.verdict == NOTE else MARKS[row.verdict]
-            lines += _wrapped(f"{row.what}: {row.found}", f"  {mark:<6}", width)
+            lines += wrapped(f"{row.what}: {row.found}", width, f"  {mark:<6}", BELOW)
             if row.verdict not in (RIGHT, NOTE, NOT_ASKED) and row.expected:
-                lines += _wrapped(f"expected {row.expected}", " " * 10, width)
+                lines += wrapped(f"expected {row.expected}", width, BELOW)
             if row.do and row.verdict not in (RIGHT, NOT_ASKED):
-                lines += _wrapped(f"→ {row.do}", " " * 10, width)
+                lines += wrapped(f"→ {row.do}", width, BELOW)
     return "\n".join([*lines, "", f"{checked.model}: {checked.verdict}"])
-
-
-def _wrapped(text: str, first: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=" " * 10, break_on_hyphens=False
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,17 +14,18 @@ import pandas as pd
 
 from lib import words
 from lib.atomic import as_others, exchange
-from lib.check.command import NARROWEST, WIDEST, writable
+from lib.check.command import writable
 from lib.data.items import Items
 from lib.errors import DataError, ParameterError, StoreError
 from lib.summary.compare import document
 from lib.summary.compare import words as words_of
 from lib.summary.compare.measure import SCORED, Compared, compare, read
+from lib.terminal import fitting, grid, wrapped
 
 PARQUET = ".parquet"
 CUT = 600  # characters of a text that the terminal shows
 INDENT = "    "
-LEFT = (0, 1, 5, 9)  # columns of texts
+RIGHT = (2, 3, 4, 6, 7, 8)  # columns of numbers
 MARKS = {"higher": "+", "lower": "-", "not told apart": "=", "undefined": "?"}
 
 
@@ -117,24 +117,25 @@ def table(found: Compared, texts: Sequence[Mapping[str, Any]] = (), width: int =
     """What was found, a row a dataset, or some lines where it doesn't fit; then what is contested
     most.
     """
-    width = min(max(width, NARROWEST), WIDEST)
+    width = fitting(width)
     lines = [*found.warnings, *_from(found)]
     for (model, other), rows in found.differences.groupby(["model", "other"], sort=False):
         lines += ["", f"{model} (A) and {other} (B), by {found.head or 'the one score of each'}"]
-        grid = _grid(rows)
-        fits = max(map(len, grid)) <= width
-        lines += grid if fits else [line for row in rows.itertuples() for line in _row(row, width)]
+        columns = _grid(rows)
+        fits = max(map(len, columns)) <= width
+        lines += (
+            columns if fits else [line for row in rows.itertuples() for line in _row(row, width)]
+        )
     if found.differences.empty:
         lines += ["", "No two models have a dataset in common."]
     family = int(found.differences["p"].notna().sum())
     lines += [
         "",
-        *_wrapped(
+        *wrapped(
             f"Differences of shares of comparisons won are paired, with {1 - found.alpha:.0%} "
             "intervals over prompts. p is exact, with Holm's correction over "
             f"{words.count(family, 'test')}; by it A is higher (+), lower (-) or not "
             "told apart (=). MDE: what would have been found with power .8.",
-            "",
             width,
         ),
     ]
@@ -167,20 +168,13 @@ def _grid(rows: pd.DataFrame) -> list[str]:
                 f"{row.disagree:.1%}",
             )
         cells.append((MARKS[row.verdict], row.dataset, str(row.n), *told, row.note))
-    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(
-            text.ljust(size) if place in LEFT else text.rjust(size)
-            for place, (text, size) in enumerate(zip(line, wide, strict=True))
-        ).rstrip()
-        for line in cells
-    ]
+    return grid(cells, RIGHT)
 
 
 def _row(row, width: int) -> list[str]:
     head = f"  {MARKS[row.verdict]} {row.dataset}: {row.verdict}"
     if pd.isna(row.p):
-        return _wrapped(f"{head} ({row.note})", "", width)
+        return wrapped(f"{head} ({row.note})", width)
     numbers = (
         f"{words.estimate(row.difference, row.low, row.high, '+.3f')}, adjusted p = "
         f"{row.p_adjusted:.2g}: {row.rate:.3f} and {row.other_rate:.3f} of {row.n} comparisons of "
@@ -191,13 +185,13 @@ def _row(row, width: int) -> list[str]:
         f"they disagree on {row.disagree:.1%}; "
         f"{words.found(row.mde, nothing=nothing)} with power .8"
     )
-    return [head, *_wrapped(numbers, INDENT, width), *_wrapped(rest, INDENT, width)]
+    return [head, *wrapped(numbers, width, INDENT), *wrapped(rest, width, INDENT)]
 
 
 def _depths(found: Compared, width: int) -> list[str]:
     """Where rankings are settled, of models whose effects are there."""
     told = words_of.depths(found.profiles, found.depths)
-    return ["", *(line for text in told for line in _wrapped(text, "", width))] if told else []
+    return ["", *(line for text in told for line in wrapped(text, width))] if told else []
 
 
 def _contested(found: Compared, texts: Sequence[Mapping[str, Any]], width: int) -> list[str]:
@@ -215,17 +209,11 @@ def _contested(found: Compared, texts: Sequence[Mapping[str, Any]], width: int) 
                 f"{row.dataset} {row.item}, {row.better} or {row.worse}: "
                 f"{row.margin:+.2f} and {row.other_margin:+.2f}"
             )
-            lines += _wrapped(told, "  ", width)
+            lines += wrapped(told, width, "  ")
             for part, text in row.text.items():
                 turns = text if part == "prompt" else [{"role": part, "content": text}]
                 for turn in turns:
                     told = " ".join(turn["content"].split())
                     told = told if len(told) <= CUT else f"{told[:CUT]} …"
-                    lines += _wrapped(f"{turn['role']}: {told}", INDENT, width)
+                    lines += wrapped(f"{turn['role']}: {told}", width, INDENT)
     return lines
-
-
-def _wrapped(text: str, first: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=first, break_on_hyphens=False
-    )
