@@ -58,6 +58,8 @@ def build(cores: int = 2) -> Path:
             modules = pages.imported({page.notebook for page in shown})
             if any("device" in page.declared for page in shown):  # one that loads its model
                 modules += forks.LOADING
+                if any(_embedded(page.model) for page in shown):
+                    modules.append(forks.WEIGHTS)
             loading = sum(step.kind in steps.LOADING for step in todo)
             with _stoppable(), forks.kept(len(shown), modules, loading) as forked:
                 words = ("--cores", str(cores), *options)
@@ -103,6 +105,10 @@ def _lock(descriptor: int) -> None:
     except BlockingIOError:
         needed = "one build of this checkout at a time"
         raise StoreError(needed, "another one running", "Wait for it.") from None
+
+
+def _embedded(model: str) -> bool:
+    return bool(model) and "/" not in model and paths.embedded(model).is_dir()
 
 
 def _locked() -> bool:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import nbformat
 import numpy as np
@@ -493,6 +494,28 @@ def test_a_fork_ends_as_any_program_does(kept):
         assert said in done.stderr and (said or not done.stderr)
         assert (root / "left").read_text() == "written"
         (root / "left").unlink()
+
+
+def test_embedded_weights_are_made_by_a_fork_and_then_digested_once_for_all(tmp_path):
+    told = tmp_path / "told"
+
+    def made() -> None:
+        with told.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+    def fails() -> None:
+        made()
+        raise OSError("no room")
+
+    handler = signal.getsignal(signal.SIGCHLD)
+    keep._weigh(SimpleNamespace(dequantised=made))
+    fork, here = told.read_text().split()
+    assert here == str(os.getpid()) != fork
+    told.unlink()
+    keep._weigh(SimpleNamespace(dequantised=fails))
+    (fork,) = told.read_text().split()
+    assert fork != here
+    assert signal.getsignal(signal.SIGCHLD) == handler
 
 
 def test_what_notebooks_import_of_this_library_is_known_before(alone):

@@ -20,6 +20,7 @@ from pathlib import Path
 VARIABLE = "REWARD_AUDIT_FORKS"  # holds the place of a socket, for the steps of a build
 KERNEL = "ipykernel_launcher"
 LOADING = ("lib.mechanisms.tokens", "transformers.models.llama.modeling_llama")  # of a model
+WEIGHTS = "lib.models.backbone"  # named where pages load an embedded model
 LEAST = 3  # pages for which it is worth its start
 LEAST_LOADING = 2  # steps that load a model, the same
 KEEP, ASK = (str(Path(__file__).with_name(name)) for name in ("keep.py", "ask.py"))

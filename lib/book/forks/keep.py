@@ -28,6 +28,7 @@ import weakref
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO
 
 KERNEL = "ipykernel_launcher"
@@ -40,6 +41,7 @@ PACKAGES += ("tornado.platform.asyncio", "myst_nb.ext.glue", "pyarrow.pandas_com
 PACKAGES += ("pydantic.type_adapter", "sqlite3")
 LIBRARY = ("lib.report", "lib.charts", "lib.stats", "lib.book.kernels", "lib.book.site")
 LIBRARY += ("huggingface_hub.file_download",)  # which heeds what this library sets
+WEIGHTS = "lib.models.backbone"
 CHECKOUT = str(Path(__file__).absolute().parents[3])
 RECENT = 2_000_000_000  # nanoseconds: a file as new may change again within one tick
 FORGOTTEN: list[Any] = []  # modules
@@ -79,11 +81,34 @@ def _prepared(modules: Collection[str]) -> dict[str, Any]:
     with suppress(Exception):  # what starts kernels is looked for among all packages, once
         importlib.import_module("jupyter_client.provisioning").KernelProvisionerFactory.instance()
     library = _imported((*LIBRARY, *modules))
+    if WEIGHTS in modules:
+        with suppress(Exception):  # pages say what is wrong with them
+            _weigh(sys.modules[WEIGHTS])
     for left in list(weakref.finalize._registry):  # of what is imported, which no fork takes down
         left.atexit = False
     gc.collect()
     gc.freeze()
     return library
+
+
+def _weigh(backbone: ModuleType) -> None:
+    """Have the embedded weights digested, which each page that loads them compares with what they
+    were; where they aren't at hand yet a fork makes them, since that starts threads.
+    """
+    before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        made = os.fork()
+        if not made:
+            try:
+                backbone.dequantised()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(made, 0)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    if not status:
+        backbone.dequantised()
 
 
 def _imported(modules: Collection[str]) -> dict[str, Any]:
