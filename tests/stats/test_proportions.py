@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy import stats
+from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.proportion import proportion_confint
 
 from lib.planted.worlds import wins
@@ -219,7 +219,7 @@ def test_clustered_mean_agrees_with_statsmodels():
     cluster = np.repeat(np.arange(40), 3)
     values = generator.standard_normal(120) + np.repeat(generator.standard_normal(40), 3)
     found = clustered(values, cluster)
-    model = sm.OLS(values, np.ones(120)).fit(
+    model = OLS(values, np.ones(120)).fit(
         cov_type="cluster", cov_kwds={"groups": cluster, "use_correction": False}
     )
     assert found.estimate == pytest.approx(model.params[0])

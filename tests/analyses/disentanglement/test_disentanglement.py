@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pingouin
 import pytest
 from scipy import stats as scipy_stats
 from scipy.cluster import hierarchy
@@ -360,6 +359,8 @@ def test_the_overview_tells_from_where_on_a_factor_would_count():
 
 
 def test_levels_agree_with_pingouins_intraclass_correlation():
+    import pingouin  # brings what draws figures: not in each worker
+
     """ICC1 is the between-item share of variance: between / (between + within)."""
     run = planted.levels_world(pairs=40)
     found = stats.components(stats.prepare(run))
@@ -377,6 +378,8 @@ def test_levels_agree_with_pingouins_intraclass_correlation():
 
 
 def test_length_partialled_correlations_are_pingouins():
+    import pingouin
+
     run = planted.length_world(pairs=60)
     found = stats.partial_correlation(stats.components(stats.prepare(run))["pooled"])[0, 0, 1]
     frame = pd.DataFrame(run["score"].values[:, :2].astype(float), columns=["one", "other"])
