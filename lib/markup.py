@@ -57,6 +57,7 @@ def table(
     fold: int = FOLDED,
     compact: bool = False,
     stacked: bool = False,
+    empty: str = "There are no rows.",
 ) -> Html:
     """A table with escaped cells; ``formats`` maps a column to a format such as ``".3f"``.
 
@@ -64,9 +65,10 @@ def table(
     screen a row of a ``stacked`` one is a block, a line a cell, each with its column's name.
 
     Verdicts get a chip each, missing numbers a dash, and a table of more than ``fold`` rows
-    is folded; one of none says so. One of more than 1,000 rows, unless it has links, is filtered
-    and shown by pages, of as many of its first rows as 300,000 characters hold, compressed; it
-    says how many. Links below it hold the table as CSV and Parquet, where those aren't too long
+    is folded; one of none says so in the words of ``empty``, or is not shown at all. One of more
+    than 1,000 rows, unless it has links, is filtered and shown by pages, of as many of its first
+    rows as 300,000 characters hold, compressed; it says how many. Links below it hold the table
+    as CSV and Parquet, where those aren't too long
     for a page. ``links`` maps a column to an address for each row, within the site.
 
     Raises
@@ -86,7 +88,7 @@ def table(
         for column, kind in zip(frame.columns, numeric, strict=True)
     )
     if frame.empty:
-        return Html('<p class="no-rows">There are no rows.</p>')
+        return Html(f'<p class="no-rows">{escape(empty)}</p>' if empty else "")
     paged = len(frame) > MANY and not links
     rows = []
     shown = frame.head(FIRST) if paged else frame

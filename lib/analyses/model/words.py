@@ -120,10 +120,10 @@ def _combined(combined: pd.DataFrame) -> list[str]:
 
 
 def gateless(gate: pd.DataFrame, transform: pd.DataFrame) -> list[str]:
-    """What a model without a gate and without a debiasing matrix lacks; else nothing."""
-    if (gate["part"] == "gate").any() and transform["note"].ne("").all():
-        return ["This model has no gate and no debiasing matrix."]
-    return []
+    """What a model has not: a gate, a debiasing matrix, or one that changes anything."""
+    ungated, notes = (gate["part"] == "gate").any(), transform["note"][transform["note"] != ""]
+    told = [f"{note[0].upper()}{note[1:]}." for note in notes]
+    return [*(["This model has no gate."] if ungated else []), *told]
 
 
 def glued(heads: pd.DataFrame, scores: pd.DataFrame) -> dict[str, str]:

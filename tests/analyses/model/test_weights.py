@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from lib.analyses.model import stats
+from lib.analyses.model import stats, words
 from lib.errors import ModelError
+from lib.markup import table
 
 
 def test_norms_and_cosines_by_hand():
@@ -115,3 +117,16 @@ def test_a_model_without_a_card_says_so():
         assert stats.scores(card)["note"].tolist() == [stats.NO_CARD]
         assert stats.combined(card)["note"].tolist() == [stats.NO_CARD]
         assert stats.sides(card)["note"].tolist() == ["this model's card names no split"]
+
+
+def test_what_a_model_has_not_is_said_and_no_table_of_it_shown():
+    ungated, plain = stats.gate(None), stats.transform(None)
+    assert words.gateless(ungated, plain) == [
+        "This model has no gate.",
+        "This model has no debiasing matrix.",
+    ]
+    there = pd.DataFrame([("layer 1", "4 → 2")], columns=["part", "value"])
+    one = pd.DataFrame([("a", "b", 0.5, "")], columns=["head", "other", "entry", "note"])
+    assert words.gateless(there, one) == []
+    assert table(ungated[ungated["part"] != "gate"], empty="").markup == ""
+    assert "There are no rows." in table(ungated.head(0)).markup
