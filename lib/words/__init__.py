@@ -4,6 +4,7 @@
 ``number``      a number, or a dash where there is none
 ``estimate``    a number with its interval
 ``RATE``        the same for a win rate, as part of a template
+``LEARNED``     mark of what learned from other prompts of the same source
 ``span``        the least and the most of some numbers
 ``tally``       how many rows have which verdict
 ``each``        a sentence a row, from one template
@@ -30,6 +31,7 @@ from lib.data.items import count as count
 from lib.markup import READ
 
 RATE = "{win_rate:.3f} [{low:.3f}, {high:.3f}]"
+LEARNED = "†"
 
 
 def number(value: float, form: str, missing: str = "–") -> str:

@@ -15,9 +15,7 @@ from typing import Any
 import pandas as pd
 
 from lib import words
-from lib.stats.winrates import ALIKE, AS_LENGTH, LONGER, NO_MORE, SHORTER
-
-FOUND = ("strong", "tracks", "inverted")
+from lib.stats.winrates import ALIKE, AS_LENGTH, FOUND, LONGER, NO_MORE, SHORTER
 
 
 def head(row: Any) -> str:

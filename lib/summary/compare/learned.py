@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from lib.summary.tables import Tables, together
-
-MARK = "†"
+from lib.words import LEARNED as MARK
 
 
 def learned(table: pd.DataFrame, given: Sequence[Tables]) -> pd.DataFrame:

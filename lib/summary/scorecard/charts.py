@@ -39,6 +39,7 @@ from lib.markup import READ, Html, escape
 from lib.stats.winrates import ALL, LONGER
 from lib.summary.scorecard.stats import AGAINST, CELLS, LENGTHS, NO_CONCEPT, UNKNOWN, USE
 from lib.summary.tables import NOT_RUN
+from lib.words import LEARNED
 
 LATER = (
     "relation",
@@ -49,7 +50,7 @@ LATER = (
 )  # columns that tables of before may lack
 DRAWN = tuple(name for name in CELLS if name not in ("p", "length", *LATER))
 OWN = "own criterion"  # what a dataset's column holds that asks a thing of its own by criterion
-OPPOSITE, TRAINED = "⇄", "†"  # marks of cells
+OPPOSITE, TRAINED = "⇄", LEARNED  # marks of cells
 WHOLE = "whole datasets"  # the first choice of the menu
 CROWDED = 10  # columns above which a cell has its mark above its number in wide containers too
 FULL = 16  # columns above which a phone's cells have room for the mark alone

@@ -325,10 +325,11 @@ def one_score(score: pd.DataFrame, lengths: pd.DataFrame) -> list[str]:
     rows = beside[beside["subset"] == ALL].dropna(subset=["win_rate"])
     if rows.empty:
         return []
+    more, less = rows["low"] > 0.5, rows["high"] < 0.5
     sides = {
-        "wins more than half of": rows["low"] > 0.5,
-        "less than half of": rows["high"] < 0.5,
-        "isn't told from half on": (rows["low"] <= 0.5) & (rows["high"] >= 0.5),
+        "wins more than half of": more,
+        "less than half of": less,
+        "isn't told from half on": ~(more | less),
     }
     told = [
         f"{says} " + ", ".join(words.each(rows[own], SCORE))
